@@ -1,0 +1,274 @@
+"""Settings: one frozen model, read from defaults < file < environment < arguments.
+
+A file is TOML (`neuralstream.toml`); a variable is `NEURALSTREAM_` plus the setting's name, `__` between a table and its
+key (`NEURALSTREAM_RETRIEVAL__MODE`). Durations are written `15m`, `900s` or as seconds; thresholds are percent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from platformdirs import user_cache_path, user_data_path
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr, ValidationError
+
+from neuralstream.errors import SettingsError
+from neuralstream.types import Lane, Mode
+
+__all__ = ["CONFIG_NAME", "ENV_PREFIX", "BufferSettings", "EmbedSettings", "ExtractSettings", "RetrievalSettings", "Settings"]
+
+ENV_PREFIX = "NEURALSTREAM_"
+CONFIG_NAME = "neuralstream.toml"
+_NOT_SETTINGS = re.compile(r"CONFIG$|TEST_")
+"""Variables with our prefix that name a file or steer the tests."""
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)):
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+    if isinstance(value, str):
+        raise ValueError("write a duration as 15m, 900s, 1h, 30d or seconds")
+    return value
+
+
+def _seconds(value: timedelta | None) -> str | None:
+    return None if value is None else f"{value.total_seconds():g}s"
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(_seconds)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class RetrievalSettings(_Table):
+    """How memory is searched."""
+
+    mode: Mode = Field("hybrid", description="ranking used where a call names none")
+    lane: Lane = Field("all", description="what is searched where a call names none: turns, gems or all")
+    k: int = Field(5, ge=1, le=1000, description="hits returned where a call names no number")
+    candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
+    exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
+    neighbours: int = Field(1, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
+    bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
+    bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
+    weights: dict[str, float] = Field(
+        default_factory=lambda: {"bm25": 1.0, "bm25_near": 1.0, "dense": 1.0, "bm25_session": 1.0},
+        description="hybrid's weight per standardised signal",
+    )
+    graph_restart: float = Field(0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank")
+
+
+class ExtractSettings(_Table):
+    """How turns become gems."""
+
+    extractor: Literal["extractive"] = Field("extractive", description="what distils turns into gems")
+    max_gems_per_turn: float = Field(0.8, gt=0, le=5, description="extractive: most gems per turn of a batch")
+    duplicate_similarity: float = Field(
+        0.97, ge=0.5, le=1, description="cosine from which two gems of one user say the same and share evidence"
+    )
+
+
+class EmbedSettings(_Table):
+    """How texts become vectors."""
+
+    batch_size: int = Field(32, ge=1, le=1024, description="texts per encoder call")
+    chunk_tokens: int = Field(0, ge=0, description="longest text embedded whole, in the model's tokens; 0 is its limit")
+    chunk_overlap: int = Field(32, ge=0, le=512, description="tokens that neighbouring chunks share")
+    query_prefix: str | None = Field(None, description="put before queries; unset: what the model's card asks for")
+    num_ctx: int = Field(8192, ge=256, description="context the Ollama server loads the embedder with, tokens")
+    timeout: Duration = Field(timedelta(seconds=60), description="longest wait for one embedding call")
+    cache: bool = Field(True, description="keep vectors on disk by model and text hash")
+
+
+class BufferSettings(_Table):
+    """The Redis buffer."""
+
+    prefix: str = Field("ns", pattern=r"^[A-Za-z0-9_.-]+$", description="first part of every key")
+    timeout: Duration = Field(timedelta(seconds=5), description="longest wait for one Redis command")
+    lease: Duration = Field(timedelta(seconds=60), description="how long a worker owns a batch before others may take it")
+    max_attempts: int = Field(3, ge=1, le=100, description="tries before a batch goes to the dead letters")
+    fsync: Literal["always", "everysec"] = Field("everysec", description="embedded Valkey's append-only-file policy")
+
+
+class Settings(_Table):
+    """Every setting. An empty configuration is the embedded default: no server needed.
+
+    Naming a `redis_url`, `qdrant_url` or `ollama_url` switches that one part to the server.
+    """
+
+    # The seed's settings, under the seed's names.
+    batch_size: int = Field(5, ge=1, le=100, description="undistilled turns that make a batch")
+    context_threshold: float = Field(50, ge=40, le=80, description="context use that triggers distilling, percent")
+    idle_timeout: Duration = Field(timedelta(minutes=15), description="silence after which a session is distilled")
+    gem_model: str = Field("qwen3", min_length=1, description="language model that distils gems (with ollama_url)")
+    max_gems_injected: int = Field(10, ge=0, le=100, description="most gems in one context block")
+    embedding: str = Field(
+        "snowflake-arctic-embed2",
+        min_length=1,
+        description="embedding model on Ollama (with ollama_url); without: the packaged all-MiniLM-L6-v2. "
+        "`sentence-transformers:PATH` names any local model",
+    )
+    collection: str = Field(
+        "neuralstream", pattern=r"^[A-Za-z0-9_-]+$", description="collection of gems; turns add `_turns`"
+    )
+
+    home: Path = Field(default_factory=lambda: user_data_path("neuralstream", appauthor=False), description="data folder")
+    cache_dir: Path = Field(
+        default_factory=lambda: user_cache_path("neuralstream", appauthor=False), description="embedding cache's folder"
+    )
+    redis_url: SecretStr | None = Field(None, description="redis://, rediss:// or unix://; unset: embedded Valkey")
+    qdrant_url: SecretStr | None = Field(None, description="http(s):// of a Qdrant server, or :memory:; unset: embedded")
+    qdrant_api_key: SecretStr | None = Field(None, description="Qdrant's key")
+    ollama_url: SecretStr | None = Field(None, description="http(s):// of an Ollama server; unset: the packaged embedder")
+    worker: Literal["thread", "inline", "none"] = Field("thread", description="who indexes and distils")
+    user_id: str = Field("default", min_length=1, description="whose memory where a call names nobody")
+    redact: bool = Field(True, description="mask secrets before a turn is stored")
+    store_timeout: Duration = Field(timedelta(seconds=30), description="longest wait for one Qdrant request")
+    context_budget: int = Field(1500, ge=50, description="tokens of a context block where a call names none")
+    retention: Duration | None = Field(None, description="age after which `tick` forgets turns and gems; unset: never")
+    max_disk_mb: int | None = Field(None, ge=16, description="data folder size above which capture refuses; unset: no limit")
+    max_turn_chars: int = Field(200_000, ge=1000, description="a turn's text beyond this is cut, and marked")
+    max_tool_chars: int = Field(400, ge=0, description="a tool result beyond this is cut when logs are read")
+    context_window: int | None = Field(None, ge=512, description="tokens a replayed host's model holds; unset: not simulated")
+    compact_at: float = Field(90, ge=10, le=100, description="context use at which a replayed host compacts, percent")
+    compact_to: float = Field(20, ge=0, le=90, description="context use left after a replayed compaction, percent")
+
+    retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
+    extract: ExtractSettings = Field(default_factory=ExtractSettings)
+    embed: EmbedSettings = Field(default_factory=EmbedSettings)
+    buffer: BufferSettings = Field(default_factory=BufferSettings)
+
+    _CANNOT_CHANGE_A_RESULT = frozenset(
+        {
+            "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "worker", "user_id",
+            "store_timeout", "buffer", "max_disk_mb", "collection",
+        }
+    )  # fmt: skip
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from None
+
+    @classmethod
+    def load(cls, path: Path | str | None = None, **arguments: Any) -> Self:
+        """Settings from defaults < file < environment < arguments.
+
+        Args:
+            path: a TOML file; None takes `$NEURALSTREAM_CONFIG`, else `neuralstream.toml` in the working folder, else none.
+            arguments: settings that win over all else; a table is a mapping.
+
+        Raises:
+            SettingsError: the file is missing or not TOML; a setting is unknown, malformed or out of range.
+        """
+        merged: dict[str, Any] = {}
+        for _, layer in cls.layers(path, arguments):
+            _merge(merged, layer)
+        return cls(**merged)
+
+    @classmethod
+    def layers(
+        cls, path: Path | str | None = None, arguments: Mapping[str, Any] | None = None
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """The layers `load` merges, lowest first, each with the name of where it came from."""
+        file = _config_file(path)
+        found = [(str(file), _read_toml(file))] if file else []
+        found.append(("environment", _read_environment()))
+        found.append(("arguments", dict(arguments or {})))
+        return found
+
+    def digest(self) -> str:
+        """SHA-256 over the settings that can change a result: no paths, addresses or timeouts. 16 hex digits."""
+        kept = self.model_dump(mode="json", exclude=set(self._CANNOT_CHANGE_A_RESULT))
+        kept["embed"].pop("timeout")
+        kept["embed"].pop("cache")
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _config_file(path: Path | str | None) -> Path | None:
+    named = path or os.environ.get(ENV_PREFIX + "CONFIG")
+    if named:
+        return Path(named).expanduser()
+    return Path(CONFIG_NAME) if Path(CONFIG_NAME).is_file() else None
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {file}: {error.strerror}; name an existing file or unset it") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from error
+
+
+def _read_environment() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in sorted(os.environ.items()):
+        if not name.startswith(ENV_PREFIX) or _NOT_SETTINGS.match(name.removeprefix(ENV_PREFIX)):
+            continue
+        *tables, key = name.removeprefix(ENV_PREFIX).lower().split("__")
+        layer = found
+        for table in tables:
+            layer = layer.setdefault(table, {})
+        layer[key] = _json_or_text(value)
+    return found
+
+
+def _json_or_text(value: str) -> Any:
+    """A mapping or list is written as JSON; everything else stays text, which pydantic converts."""
+    if value[:1] in "{[":
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
+def _merge(into: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    for key, value in layer.items():
+        # Weights are one decision: a file that names some means just these.
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict) and key != "weights":
+            _merge(into[key], value)
+        else:
+            into[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _explain(error: ValidationError) -> str:
+    """One line per wrong setting: its name, the value seen, what is allowed."""
+    lines = []
+    for problem in error.errors():
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown setting {name!r}; `neuralstream config show` lists every setting")
+        else:
+            lines.append(f"{name} = {problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}{_allowed(problem['loc'])}")
+    return "\n".join(lines)
+
+
+def _allowed(location: tuple[int | str, ...]) -> str:
+    """The allowed range of a setting, such as " (allowed: 40 to 80)", or nothing where it has none."""
+    model: type[BaseModel] = Settings
+    field = None
+    for part in location:
+        field = model.model_fields.get(str(part))
+        if field is None:
+            return ""
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            model = field.annotation
+    limits = {name: getattr(m, name) for m in (field.metadata if field else ()) for name in ("ge", "gt", "le", "lt") if getattr(m, name, None) is not None}
+    low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
+    if low is None and high is None:
+        return ""
+    return f" (allowed: {low} to {high})" if high is not None and low is not None else f" (allowed: from {low})" if low is not None else f" (allowed: to {high})"

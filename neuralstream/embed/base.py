@@ -1,0 +1,49 @@
+"""The seam between texts and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Embedder", "Vectors"]
+
+Vectors = NDArray[np.float32]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors. Every implementation passes `tests/embed/contract.py`."""
+
+    @property
+    def name(self) -> str:
+        """The model, for people and for the store's record, such as "all-MiniLM-L6-v2"."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Identifies the weights: two embedders with one digest give the same vectors."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts that are stored: (n, dim) float32, L2-normalised; n may be 0.
+
+        A text longer than the model's window is embedded in overlapping chunks whose vectors are averaged and normalised
+        again, so nothing is cut silently.
+
+        Raises:
+            EmbeddingError: the model answered with a wrong shape, NaN or a zero vector.
+            MissingPartError: the model or its server cannot be reached.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix."""
+        ...

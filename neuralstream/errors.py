@@ -1,0 +1,93 @@
+"""Every error NeuralStream raises on purpose.
+
+    NeuralStreamError
+    ├── SettingsError          a setting is unknown, malformed or out of range
+    ├── InputError             a value passed to a call cannot be used
+    │   ├── LogFormatError     a file is in none of the known log formats
+    │   ├── DatasetError       a data set SPEC or file cannot be used
+    │   └── NotFoundError      an id names nothing
+    ├── MissingPartError       a part is not installed, or does not answer
+    ├── StoreError             the vector store refused an operation
+    │   ├── StoreMismatchError the store was filled by another embedder, analyser or schema
+    │   └── StoreLockedError   another process holds the embedded store
+    ├── EmbeddingError         an embedder answered with something that is not an embedding
+    └── ExtractionError        a batch of turns could not be distilled
+
+A message says what was wrong, the value that was seen, and what to do next. `exit_code` is what the command line exits
+with: 1 failed, 2 wrong use, 3 a part is missing or down.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DatasetError",
+    "EmbeddingError",
+    "ExtractionError",
+    "InputError",
+    "LogFormatError",
+    "MissingPartError",
+    "NeuralStreamError",
+    "NotFoundError",
+    "SettingsError",
+    "StoreError",
+    "StoreLockedError",
+    "StoreMismatchError",
+]
+
+
+class NeuralStreamError(Exception):
+    """Root of every error raised on purpose."""
+
+    exit_code = 1
+
+
+class SettingsError(NeuralStreamError, ValueError):
+    """A setting is unknown, malformed or out of range."""
+
+    exit_code = 2
+
+
+class InputError(NeuralStreamError, ValueError):
+    """A value passed to a call cannot be used."""
+
+    exit_code = 2
+
+
+class LogFormatError(InputError):
+    """A file is in none of the known log formats."""
+
+
+class DatasetError(InputError):
+    """A data set SPEC or one of its files cannot be used."""
+
+
+class NotFoundError(InputError, LookupError):
+    """An id names nothing that is stored."""
+
+
+class MissingPartError(NeuralStreamError):
+    """A part (a package, a server) is not installed, or does not answer."""
+
+    exit_code = 3
+
+
+class StoreError(NeuralStreamError):
+    """The vector store refused an operation."""
+
+
+class StoreMismatchError(StoreError):
+    """The store was filled by another embedder, analyser or schema."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the embedded store."""
+
+    exit_code = 3
+
+
+class EmbeddingError(NeuralStreamError):
+    """An embedder answered with something that is not an embedding."""
+
+
+class ExtractionError(NeuralStreamError):
+    """A batch of turns could not be distilled; the batch goes to the dead-letter stream with this message."""

@@ -1,0 +1,44 @@
+"""The collections: what a point's payload, vectors and indexes are called.
+
+`turns` holds a point per turn (`kind` "turn") and one per stretch of a session (`kind` "session"), whose token field lets a
+turn be ranked by what was said around it. `gems` holds a point per gem (`kind` "gem").
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DATETIME_FIELDS",
+    "GEMS",
+    "INTEGER_FIELDS",
+    "KEYWORD_FIELDS",
+    "SCHEMA_VERSION",
+    "TERMS",
+    "TERMS_DATED",
+    "TERMS_NEAR",
+    "TEXT_FIELDS",
+    "TURNS",
+    "VECTORS",
+    "VECTOR_NEAR",
+    "VECTOR_TEXT",
+]
+
+SCHEMA_VERSION = 1
+
+GEMS = "gems"
+TURNS = "turns"
+
+VECTOR_TEXT = "text"
+VECTOR_NEAR = "near"
+VECTORS = (VECTOR_TEXT, VECTOR_NEAR)
+"""Named dense vectors, Cosine: the text alone; the text with its neighbours. A point may lack either."""
+
+TERMS = "terms"
+TERMS_DATED = "terms_dated"
+TERMS_NEAR = "terms_near"
+TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR)
+"""Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with its neighbours."""
+
+KEYWORD_FIELDS = ("user_id", "kind", "session_id", "tags", "topics", "entities", "speakers", "status")
+DATETIME_FIELDS = ("created_at",)
+INTEGER_FIELDS = ("index",)
+"""Indexed payload fields. `user_id` is the tenant. A turn's or gem's own data lies under `data` and is not indexed."""
