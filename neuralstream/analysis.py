@@ -6,9 +6,9 @@ Tokens hold only letters and digits, so that an engine's plain word tokenizer le
 from __future__ import annotations
 
 import re
+import threading
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 
 import Stemmer
 
@@ -28,6 +28,8 @@ STOP_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+")
+_local = threading.local()
+"""A stemmer a thread: one object used by two threads at once gives wrong stems or crashes."""
 _APOSTROPHE = re.compile(r"(?<=\w)[’'](?=\w)")
 
 
@@ -49,6 +51,8 @@ def is_stop_word(word: str) -> bool:
     return word in STOP_WORDS
 
 
-@lru_cache(maxsize=1)
 def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
+    stemmer: Stemmer.Stemmer | None = getattr(_local, "stemmer", None)
+    if stemmer is None:
+        stemmer = _local.stemmer = Stemmer.Stemmer("english")
+    return stemmer

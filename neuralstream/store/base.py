@@ -74,6 +74,7 @@ class Where:
         tags: any of these gem tags.
         status: payload `status`, "active" or "superseded".
         session_index_from, session_index_to: payload `index` within this closed range.
+        covered: True, only points whose payload `covered` is true; False, only the others, those without the key included.
     """
 
     user_id: str | None
@@ -88,6 +89,7 @@ class Where:
     status: str | None = None
     session_index_from: int | None = None
     session_index_to: int | None = None
+    covered: bool | None = None
 
 
 @runtime_checkable
@@ -115,7 +117,9 @@ class MemoryStore(Protocol):
         """The points that exist among `ids`, in the order of `ids`."""
         ...
 
-    def dense(self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool) -> list[Ranked]:
+    def dense(
+        self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool
+    ) -> list[Ranked]:
         """Points by cosine similarity (-1 to 1) of the named vector to `vector`, best first, ties by id.
 
         Args:

@@ -7,6 +7,7 @@ turn be ranked by what was said around it. `gems` holds a point per gem (`kind` 
 from __future__ import annotations
 
 __all__ = [
+    "BOOL_FIELDS",
     "DATETIME_FIELDS",
     "GEMS",
     "INTEGER_FIELDS",
@@ -41,4 +42,5 @@ TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR)
 KEYWORD_FIELDS = ("user_id", "kind", "session_id", "tags", "topics", "entities", "speakers", "status")
 DATETIME_FIELDS = ("created_at",)
 INTEGER_FIELDS = ("index",)
-"""Indexed payload fields. `user_id` is the tenant. A turn's or gem's own data lies under `data` and is not indexed."""
+BOOL_FIELDS = ("covered",)
+"""Indexed payload fields. `user_id` is the tenant. `covered` is true on a turn that an active gem cites. A turn's or gem's own data lies under `data` and is not indexed."""
