@@ -1,7 +1,8 @@
 """Settings: one frozen model, read from defaults < file < environment < arguments.
 
-A file is TOML (`neuralstream.toml`); a variable is `NEURALSTREAM_` plus the setting's name, `__` between a table and its
-key (`NEURALSTREAM_RETRIEVAL__MODE`). Durations are written `15m`, `900s` or as seconds; thresholds are percent.
+A file is TOML (`neuralstream.toml`); a variable is `NEURALSTREAM_` plus the setting's name, `__` between a table and
+its key (`NEURALSTREAM_RETRIEVAL__MODE`); an empty one is as if unset. Durations are written `15m`, `900s` or as
+seconds; thresholds are percent.
 """
 
 from __future__ import annotations
@@ -11,40 +12,70 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    ValidationError,
+)
 
 from neuralstream.errors import SettingsError
 from neuralstream.types import Lane, Mode
 
-__all__ = ["CONFIG_NAME", "ENV_PREFIX", "BufferSettings", "EmbedSettings", "ExtractSettings", "RetrievalSettings", "Settings"]
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+__all__ = [
+    "CONFIG_NAME",
+    "ENV_PREFIX",
+    "BufferSettings",
+    "EmbedSettings",
+    "ExtractSettings",
+    "RetrievalSettings",
+    "SettingFact",
+    "Settings",
+    "assignments",
+    "setting_facts",
+]
 
 ENV_PREFIX = "NEURALSTREAM_"
 CONFIG_NAME = "neuralstream.toml"
-_NOT_SETTINGS = re.compile(r"CONFIG$|TEST_")
-"""Variables with our prefix that name a file or steer the tests."""
+_NOT_SETTINGS = re.compile(r"CONFIG$|DEBUG$|TEST_")
+"""Variables with our prefix that name a file, ask for tracebacks or steer the tests."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _duration(value: object) -> object:
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)):
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
-    if isinstance(value, str):
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)
+    if match is None:
         raise ValueError("write a duration as 15m, 900s, 1h, 30d or seconds")
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+
+
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("a duration is longer than 0 seconds")
     return value
 
 
 def _seconds(value: timedelta | None) -> str | None:
-    return None if value is None else f"{value.total_seconds():g}s"
+    return None if value is None else f"{value.total_seconds():.15g}s"
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(_seconds)]
+Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive), PlainSerializer(_seconds)]
 
 
 class _Table(BaseModel):
@@ -66,7 +97,9 @@ class RetrievalSettings(_Table):
         default_factory=lambda: {"bm25": 1.0, "bm25_near": 1.0, "dense": 1.0, "bm25_session": 1.0},
         description="hybrid's weight per standardised signal",
     )
-    graph_restart: float = Field(0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank")
+    graph_restart: float = Field(
+        0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
+    )
 
 
 class ExtractSettings(_Table):
@@ -96,7 +129,9 @@ class BufferSettings(_Table):
 
     prefix: str = Field("ns", pattern=r"^[A-Za-z0-9_.-]+$", description="first part of every key")
     timeout: Duration = Field(timedelta(seconds=5), description="longest wait for one Redis command")
-    lease: Duration = Field(timedelta(seconds=60), description="how long a worker owns a batch before others may take it")
+    lease: Duration = Field(
+        timedelta(seconds=60), description="how long a worker owns a batch before others may take it"
+    )
     max_attempts: int = Field(3, ge=1, le=100, description="tries before a batch goes to the dead letters")
     fsync: Literal["always", "everysec"] = Field("everysec", description="embedded Valkey's append-only-file policy")
 
@@ -123,24 +158,34 @@ class Settings(_Table):
         "neuralstream", pattern=r"^[A-Za-z0-9_-]+$", description="collection of gems; turns add `_turns`"
     )
 
-    home: Path = Field(default_factory=lambda: user_data_path("neuralstream", appauthor=False), description="data folder")
+    home: Path = Field(
+        default_factory=lambda: user_data_path("neuralstream", appauthor=False), description="data folder"
+    )
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("neuralstream", appauthor=False), description="embedding cache's folder"
     )
     redis_url: SecretStr | None = Field(None, description="redis://, rediss:// or unix://; unset: embedded Valkey")
-    qdrant_url: SecretStr | None = Field(None, description="http(s):// of a Qdrant server, or :memory:; unset: embedded")
+    qdrant_url: SecretStr | None = Field(
+        None, description="http(s):// of a Qdrant server, or :memory:; unset: embedded"
+    )
     qdrant_api_key: SecretStr | None = Field(None, description="Qdrant's key")
-    ollama_url: SecretStr | None = Field(None, description="http(s):// of an Ollama server; unset: the packaged embedder")
+    ollama_url: SecretStr | None = Field(
+        None, description="http(s):// of an Ollama server; unset: the packaged embedder"
+    )
     worker: Literal["thread", "inline", "none"] = Field("thread", description="who indexes and distils")
     user_id: str = Field("default", min_length=1, description="whose memory where a call names nobody")
     redact: bool = Field(True, description="mask secrets before a turn is stored")
     store_timeout: Duration = Field(timedelta(seconds=30), description="longest wait for one Qdrant request")
     context_budget: int = Field(1500, ge=50, description="tokens of a context block where a call names none")
     retention: Duration | None = Field(None, description="age after which `tick` forgets turns and gems; unset: never")
-    max_disk_mb: int | None = Field(None, ge=16, description="data folder size above which capture refuses; unset: no limit")
+    max_disk_mb: int | None = Field(
+        None, ge=16, description="data folder size above which capture refuses; unset: no limit"
+    )
     max_turn_chars: int = Field(200_000, ge=1000, description="a turn's text beyond this is cut, and marked")
     max_tool_chars: int = Field(400, ge=0, description="a tool result beyond this is cut when logs are read")
-    context_window: int | None = Field(None, ge=512, description="tokens a replayed host's model holds; unset: not simulated")
+    context_window: int | None = Field(
+        None, ge=512, description="tokens a replayed host's model holds; unset: not simulated"
+    )
     compact_at: float = Field(90, ge=10, le=100, description="context use at which a replayed host compacts, percent")
     compact_to: float = Field(20, ge=0, le=90, description="context use left after a replayed compaction, percent")
 
@@ -167,7 +212,8 @@ class Settings(_Table):
         """Settings from defaults < file < environment < arguments.
 
         Args:
-            path: a TOML file; None takes `$NEURALSTREAM_CONFIG`, else `neuralstream.toml` in the working folder, else none.
+            path: a TOML file; None takes `$NEURALSTREAM_CONFIG`, else `neuralstream.toml` in the working folder, else
+                none.
             arguments: settings that win over all else; a table is a mapping.
 
         Raises:
@@ -197,6 +243,48 @@ class Settings(_Table):
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
+class SettingFact(NamedTuple):
+    """What there is to know about one setting.
+
+    Attributes:
+        name: dotted, such as "retrieval.mode".
+        default: as it would be written; None where it is unset, or where it depends on the machine.
+        allowed: its range ("40 to 80") or choices ("turns, gems, all"); empty where any value of its type will do.
+        meaning: one line.
+    """
+
+    name: str
+    default: Any
+    allowed: str
+    meaning: str
+
+
+def setting_facts(model: type[BaseModel] = Settings) -> Iterator[SettingFact]:
+    """Every setting, in the order of the model, tables last."""
+    for name, field in model.model_fields.items():
+        table = _table(field)
+        if table is None:
+            default = None if field.annotation is Path else _written(field)
+            yield SettingFact(name, default, _allowed(field), field.description or "")
+        else:
+            yield from (fact._replace(name=f"{name}.{fact.name}") for fact in setting_facts(table))
+
+
+def assignments(texts: Sequence[str]) -> dict[str, Any]:
+    """`name=value` texts as arguments for `Settings.load`; a table's key is written `retrieval.mode=bm25`.
+
+    Raises:
+        SettingsError: a text has no `=`, or names both a table and a key of it.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError(f"{text!r} sets nothing; write name=value, such as retrieval.mode=bm25")
+        _put(found, name.strip().split("."), value)
+    return found
+
+
 def _config_file(path: Path | str | None) -> Path | None:
     named = path or os.environ.get(ENV_PREFIX + "CONFIG")
     if named:
@@ -215,15 +303,20 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _read_environment() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, value in sorted(os.environ.items()):
-        if not name.startswith(ENV_PREFIX) or _NOT_SETTINGS.match(name.removeprefix(ENV_PREFIX)):
-            continue
-        *tables, key = name.removeprefix(ENV_PREFIX).lower().split("__")
-        layer = found
-        for table in tables:
-            layer = layer.setdefault(table, {})
-        layer[key] = _json_or_text(value)
+    for variable, value in sorted(os.environ.items()):
+        name = variable.removeprefix(ENV_PREFIX)
+        if value and name != variable and not _NOT_SETTINGS.match(name):
+            _put(found, name.lower().split("__"), value)
     return found
+
+
+def _put(layer: dict[str, Any], path: Sequence[str], value: str) -> None:
+    *tables, key = path
+    for table in tables:
+        layer = layer.setdefault(table, {})
+        if not isinstance(layer, dict):
+            raise SettingsError(f"{table} is given a value and is a table with {key!r} in it; set one of the two")
+    layer[key] = _json_or_text(value)
 
 
 def _json_or_text(value: str) -> Any:
@@ -252,23 +345,45 @@ def _explain(error: ValidationError) -> str:
         name = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             lines.append(f"unknown setting {name!r}; `neuralstream config show` lists every setting")
-        else:
-            lines.append(f"{name} = {problem['input']!r}: {problem['msg'].removeprefix('Value error, ')}{_allowed(problem['loc'])}")
+            continue
+        field = _field(problem["loc"])
+        seen = "(hidden)" if field and "Secret" in str(field.annotation) else repr(problem["input"])
+        # A choice's message already lists the choices.
+        allowed = "" if field is None or problem["type"] == "literal_error" else _allowed(field)
+        reason = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{name} = {seen}: {reason}" + (f" (allowed: {allowed})" if allowed else ""))
     return "\n".join(lines)
 
 
-def _allowed(location: tuple[int | str, ...]) -> str:
-    """The allowed range of a setting, such as " (allowed: 40 to 80)", or nothing where it has none."""
+def _field(location: Sequence[int | str]) -> FieldInfo | None:
+    """The setting a validation error points at, or the one that holds the entry it points at."""
     model: type[BaseModel] = Settings
     field = None
     for part in location:
-        field = model.model_fields.get(str(part))
-        if field is None:
-            return ""
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            model = field.annotation
-    limits = {name: getattr(m, name) for m in (field.metadata if field else ()) for name in ("ge", "gt", "le", "lt") if getattr(m, name, None) is not None}
-    low, high = limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
-    if low is None and high is None:
-        return ""
-    return f" (allowed: {low} to {high})" if high is not None and low is not None else f" (allowed: from {low})" if low is not None else f" (allowed: to {high})"
+        found = model.model_fields.get(str(part))
+        if found is None:
+            break
+        field, model = found, _table(found) or BaseModel
+    return field
+
+
+def _table(field: FieldInfo) -> type[BaseModel] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _written(field: FieldInfo) -> Any:
+    """A default as it would be written in a file."""
+    value = field.get_default(call_default_factory=True)
+    return _seconds(value) if isinstance(value, timedelta) else value
+
+
+def _allowed(field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(get_args(field.annotation))
+    limit = {name: getattr(m, name) for m in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
+    low = f"{limit['ge']}" if "ge" in limit else f"above {limit['gt']}" if "gt" in limit else ""
+    high = f"{limit['le']}" if "le" in limit else f"below {limit['lt']}" if "lt" in limit else ""
+    if low and high:
+        return f"{low} to {high}"
+    return f"from {low}" if low else f"up to {high}" if high else ""
