@@ -1,0 +1,139 @@
+"""Who works on what: leases of batches and of sessions to index, in Redis scripts.
+
+A lease ends when its work is acknowledged or its time (the server's clock) is over; then anybody may take the work. Work is only
+acknowledged by its owner, so a worker that lost its lease during a slow call changes nothing. One batch of a session is leased
+at a time, in the order they were planned, because a later batch's gems may repeat an earlier one's.
+"""
+
+from __future__ import annotations
+
+from neuralstream.capture.triggers import DISTIL_GROUP, INDEX_GROUP
+
+__all__ = ["DONE", "FAIL", "INDEXED", "LEASE", "RENEW", "RETRY", "TAKE_UNINDEXED"]
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+_RELEASE = """
+-- An entry leaves the stream when both groups are through with it.
+local function through(turns, left, entry)
+  if redis.call('HINCRBY', left, entry, -1) <= 0 then
+    redis.call('HDEL', left, entry)
+    redis.call('XDEL', turns, entry)
+  end
+end
+"""
+
+# KEYS: batches. ARGV: prefix, owner, lease in ms, "1" where no other live process can own one.
+# Returns the leased batch's id and fields, or nothing.
+LEASE = (
+    _NOW
+    + """
+local prefix, owner, lease, sole = unpack(ARGV)
+local busy = {}
+for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local key = prefix .. ':batch:' .. id
+  local fields = redis.call('HMGET', key, 'owner', 'lease_until', 'session_key')
+  local held = tonumber(fields[2]) > now and fields[1] ~= owner and not (sole == '1' and fields[1] ~= '')
+  if not held and not busy[fields[3]] then
+    redis.call('HSET', key, 'owner', owner, 'lease_until', now + lease)
+    redis.call('HINCRBY', key, 'attempts', 1)
+    return {id, redis.call('HGETALL', key)}
+  end
+  busy[fields[3]] = true
+end
+return nil
+"""
+)
+
+# KEYS: batch. ARGV: owner, lease in ms. Returns 1 while the batch is still the owner's.
+RENEW = (
+    _NOW
+    + """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2])
+return 1
+"""
+)
+
+# KEYS: batch, batches, counters, turns, left, session. ARGV: batch id, owner. Returns 1 where it was the owner's to acknowledge.
+DONE = (
+    _RELEASE
+    + f"""
+local batch, batches, counters, turns, left, session = unpack(KEYS)
+if redis.call('HGET', batch, 'owner') ~= ARGV[2] then return 0 end
+for entry in string.gmatch(redis.call('HGET', batch, 'entries'), '%S+') do
+  redis.call('XACK', turns, '{DISTIL_GROUP}', entry)
+  through(turns, left, entry)
+end
+redis.call('DEL', batch)
+redis.call('ZREM', batches, ARGV[1])
+redis.call('HINCRBY', counters, 'batches_done', 1)
+redis.call('HINCRBY', session, 'batches_done', 1)
+return 1
+"""
+)
+
+# KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try.
+# Returns 1 where the batch became a dead letter. Its turns stay in the stream and its answer in the batch.
+FAIL = (
+    _NOW
+    + """
+local batch, batches, dead = unpack(KEYS)
+if redis.call('HGET', batch, 'owner') ~= ARGV[2] then return 0 end
+redis.call('HSET', batch, 'owner', '', 'reason', ARGV[3], 'lease_until', now + ARGV[5])
+if tonumber(redis.call('HGET', batch, 'attempts')) < tonumber(ARGV[4]) then return 0 end
+redis.call('ZREM', batches, ARGV[1])
+redis.call('XADD', dead, '*', 'batch', ARGV[1], 'user', redis.call('HGET', batch, 'user'),
+           'session', redis.call('HGET', batch, 'session'), 'reason', ARGV[3])
+return 1
+"""
+)
+
+# KEYS: batch, batches, counters, dead letters. ARGV: batch id, dead letter's entry id. Queues a dead letter's batch again.
+RETRY = """
+local batch, batches, counters, dead = unpack(KEYS)
+redis.call('XDEL', dead, ARGV[2])
+if redis.call('EXISTS', batch) == 0 then return 0 end
+redis.call('HSET', batch, 'attempts', 0, 'owner', '', 'lease_until', 0)
+redis.call('HDEL', batch, 'answer', 'reason')
+redis.call('ZADD', batches, redis.call('HINCRBY', counters, 'planned', 1), ARGV[1])
+return 1
+"""
+
+# KEYS: turns, lock. ARGV: owner, lease in ms, most entries, "1" where no other live process can own one.
+# Returns the oldest unindexed entries: first what an earlier owner took and did not finish, then new ones. Nothing while locked.
+TAKE_UNINDEXED = f"""
+local turns, lock = unpack(KEYS)
+local owner = redis.call('GET', lock)
+if owner and owner ~= ARGV[1] and ARGV[4] ~= '1' then return nil end
+redis.call('SET', lock, ARGV[1], 'PX', ARGV[2])
+if redis.call('EXISTS', turns) == 0 then return nil end
+local entries = {{}}
+for _, from in ipairs({{'0', '>'}}) do
+  local read = redis.call('XREADGROUP', 'GROUP', '{INDEX_GROUP}', 'indexer', 'COUNT', ARGV[3], 'STREAMS', turns, from)
+  if read and #read[1][2] > 0 then return read[1][2] end
+end
+return nil
+"""
+
+# KEYS: turns, left, session, unindexed, lock. ARGV: session key, owner, entries... Acknowledges indexed entries, in order.
+INDEXED = (
+    _RELEASE
+    + f"""
+local turns, left, session, unindexed, lock = unpack(KEYS)
+if redis.call('GET', lock) ~= ARGV[2] then return 0 end
+for i = 3, #ARGV do
+  if redis.call('XACK', turns, '{INDEX_GROUP}', ARGV[i]) == 1 then
+    redis.call('HINCRBY', session, 'unindexed', -1)
+    through(turns, left, ARGV[i])
+  end
+end
+redis.call('HSET', session, 'indexed_entry', ARGV[#ARGV])
+redis.call('DEL', lock)
+if tonumber(redis.call('HGET', session, 'unindexed')) <= 0 then redis.call('SREM', unindexed, ARGV[1]) end
+return 1
+"""
+)
