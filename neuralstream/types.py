@@ -339,7 +339,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class ContextBlock:
-    """What is put back into a model's context: the fenced text, its size in tokens, and the hits inside, oldest first."""
+    """What is put back into a context: the fenced text, its size in tokens, and the hits inside, oldest first."""
 
     text: str
     tokens: int

@@ -1,7 +1,7 @@
 """The buffer: every captured turn in a Redis stream per session, until it is both indexed and distilled.
 
-Two consumer groups read a session's stream independently: `index` makes turns searchable, `distil` makes gems. A turn leaves
-the stream when both have acknowledged it; its id stays known, so that capturing it again does nothing.
+Two consumer groups read a session's stream independently: `index` makes turns searchable, `distil` makes gems. A turn
+leaves the stream when both have acknowledged it; its id stays known, so that capturing it again does nothing.
 
 Keys, after the prefix and with user and session percent-encoded into `<key>`:
 
@@ -52,8 +52,8 @@ def open_buffer(settings: Settings, *, sole_owner: bool) -> Buffer:
 
     Args:
         settings: `redis_url`, `home` and `buffer`.
-        sole_owner: no other live process can own a lease (one process owns the embedded store), so what a killed process
-            left is taken over at once.
+        sole_owner: no other live process can own a lease (one process owns the embedded store), so what a killed
+            process left is taken over at once.
 
     Raises:
         MissingPartError: the server cannot be started or reached.
@@ -84,7 +84,8 @@ class Buffer:
             text: self._redis.register_script(text)
             for text in (
                 triggers.CAPTURE, triggers.TURN_END, triggers.IDLE, triggers.END,
-                leases.LEASE, leases.RENEW, leases.DONE, leases.FAIL, leases.RETRY, leases.TAKE_UNINDEXED, leases.INDEXED,
+                leases.LEASE, leases.RENEW, leases.DONE, leases.FAIL, leases.RETRY,
+                leases.TAKE_UNINDEXED, leases.INDEXED,
             )
         }  # fmt: skip
         self.version()
@@ -160,7 +161,7 @@ class Buffer:
         return bool(self._run(leases.RENEW, [self._batch(batch_id)], [self._owner, self._lease_ms]))
 
     def record_answer(self, batch_id: str, answer: str) -> str:
-        """Write down a batch's validated answer before anything is stored; the first one written wins and is returned."""
+        """Write a batch's validated answer down before anything is stored; the first one wins and is returned."""
         with self._reaching():
             self._redis.hsetnx(self._batch(batch_id), "answer", answer)
             return str(self._redis.hget(self._batch(batch_id), "answer"))
@@ -205,7 +206,7 @@ class Buffer:
     # Indexing.
 
     def take_unindexed(self) -> Unindexed | None:
-        """Lock a session that has turns to index, and take the oldest of them; None where there are none or all are locked."""
+        """Lock a session with turns to index and take the oldest; None where there are none, or all are locked."""
         with self._reaching():
             waiting = sorted(self._redis.smembers(self._name("unindexed")))
         for text in waiting:
@@ -284,7 +285,7 @@ class Buffer:
             self._redis.sadd(self._name("sessions"), str(key))
 
     def forget_session(self, session: SessionKey) -> int:
-        """Remove everything of a session: turns, ids, batches with their answers, dead letters. Returns the ids removed."""
+        """Remove a session's turns, ids, batches with their answers, and dead letters; returns how many ids."""
         with self._reaching():
             removed = int(self._redis.hlen(self._key("seen", session)))
             for batch_id in self._batches_of(session):
@@ -337,7 +338,7 @@ class Buffer:
             )
 
     def purge(self) -> str:
-        """Rewrite the append-only file so that removed entries are gone from the disk; says in a sentence what was done."""
+        """Rewrite the append-only file, so that what was removed leaves the disk; says what was done."""
         import redis
 
         with self._reaching():

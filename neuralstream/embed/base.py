@@ -35,8 +35,8 @@ class Embedder(Protocol):
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Vectors of texts that are stored: (n, dim) float32, L2-normalised; n may be 0.
 
-        A text longer than the model's window is embedded in overlapping chunks whose vectors are averaged and normalised
-        again, so nothing is cut silently.
+        A text longer than the model's window is embedded in overlapping chunks whose vectors are averaged and
+        normalised again, so nothing is cut silently.
 
         Raises:
             EmbeddingError: the model answered with a wrong shape, NaN or a zero vector.

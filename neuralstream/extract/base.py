@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,7 +47,8 @@ class Extractor(Protocol):
     def extract(self, batch: Batch) -> Extraction:
         """Distil `batch.turns`.
 
-        Every gem cites only turns of `batch.turns`, carries their user and session, and has the id that `Gem.make_id` gives.
+        Every gem cites only turns of `batch.turns`, carries their user and session, and has the id that `Gem.make_id`
+        gives.
 
         Raises:
             ExtractionError: the batch cannot be distilled; the turns stay in the buffer or go to the dead letters.

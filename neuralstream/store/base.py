@@ -1,7 +1,7 @@
 """The seam between memory and the engine that keeps it.
 
-A store holds two collections (see `schema`): gems, and turns. Points are addressed by UUID, filtered by `Where`, ranked by a
-dense vector or by BM25 over a field of analysed tokens, or ordered by time. Every implementation passes
+A store holds two collections (see `schema`): gems, and turns. Points are addressed by UUID, filtered by `Where`,
+ranked by a dense vector or by BM25 over a field of analysed tokens, or ordered by time. Every implementation passes
 `tests/store/contract.py`.
 """
 
@@ -74,7 +74,8 @@ class Where:
         tags: any of these gem tags.
         status: payload `status`, "active" or "superseded".
         session_index_from, session_index_to: payload `index` within this closed range.
-        covered: True, only points whose payload `covered` is true; False, only the others, those without the key included.
+        covered: True, only points whose payload `covered` is true; False, only the others, those without the key
+            included.
     """
 
     user_id: str | None
@@ -94,7 +95,7 @@ class Where:
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """Keeps points. `collection` is always one of `schema.GEMS` or `schema.TURNS`; the store maps them to real names."""
+    """Keeps points. `collection` is `schema.GEMS` or `schema.TURNS`; the store maps them to real names."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -135,8 +136,8 @@ class MemoryStore(Protocol):
         """Points by BM25 of a token field, best first, ties by id; none without a shared term.
 
         Lucene's BM25 times (k1 + 1): for each distinct query term, IDF = ln(1 + (N - n + 0.5) / (n + 0.5)) times
-        tf (k1 + 1) / (tf + k1 (1 - b + b len/avglen)). N, n and avglen range over the points of `where`'s user and kind that
-        have the field, so another user's writes change no score and narrower filters change no statistics.
+        tf (k1 + 1) / (tf + k1 (1 - b + b len/avglen)). N, n and avglen range over the points of `where`'s user and
+        kind that have the field, so another user's writes change no score and narrower filters change no statistics.
         """
         ...
 
@@ -157,7 +158,7 @@ class MemoryStore(Protocol):
         ...
 
     def purge(self) -> str:
-        """Rewrite what deleted points left behind on disk (write-ahead log, segments); says in a sentence what was done."""
+        """Rewrite what deleted points left on disk (write-ahead log, segments); says what was done."""
         ...
 
     def close(self) -> None:
