@@ -1,0 +1,163 @@
+"""The embedded store's folder: who holds it, which generation of its files counts, and by what it was filled.
+
+    store/
+      lock                 held with flock by the one process that owns the store
+      store.json           the generation that counts, and its fingerprint
+      generation-…/turns   the engine's files
+      generation-…/gems
+
+A rewrite (purge, reindex) fills a new generation beside the old one and then replaces `store.json`, in one rename. A crash
+at any moment leaves a `store.json` that names a complete generation; what it does not name is removed at the next open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from uuid import uuid4
+
+from neuralstream.errors import MissingPartError, StoreError, StoreLockedError, StoreMismatchError
+from neuralstream.store.base import Fingerprint
+from neuralstream.store.schema import SCHEMA_VERSION
+
+__all__ = ["Generation", "StoreFolder"]
+
+_LOCK = "lock"
+_MANIFEST = "store.json"
+_PREFIX = "generation-"
+
+
+class Generation(NamedTuple):
+    """A complete set of the engine's files and what it was filled by."""
+
+    path: Path
+    fingerprint: Fingerprint
+
+
+class StoreFolder:
+    """The folder, locked for this process until `release`.
+
+    Args:
+        path: the folder; made if missing.
+
+    Raises:
+        StoreLockedError: another process, or another store of this one, holds it.
+        StoreMismatchError: a later version of NeuralStream wrote it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock: IO[str] | None = _take_lock(path / _LOCK)
+        try:
+            self.current = _read_manifest(path / _MANIFEST)
+            self._sweep()
+        except BaseException:
+            self.release()
+            raise
+
+    def fresh(self) -> Path:
+        """A path for a generation that does not count yet."""
+        path = self.path / f"{_PREFIX}{uuid4().hex[:12]}"
+        path.mkdir()
+        return path
+
+    def publish(self, path: Path, fingerprint: Fingerprint) -> None:
+        """Make a generation the one that counts, and remove every other."""
+        for folder, _, files in os.walk(path):
+            for name in files:
+                _sync(Path(folder) / name)
+            _sync(Path(folder))
+        draft = self.path / f"{_MANIFEST}.next"
+        written = {"schema_version": SCHEMA_VERSION, "generation": path.name, "fingerprint": asdict(fingerprint)}
+        draft.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        _sync(draft)
+        draft.replace(self.path / _MANIFEST)
+        _sync(self.path)
+        self.current = Generation(path, fingerprint)
+        self._sweep()
+
+    def release(self) -> None:
+        """Let others open the folder. Releasing twice is fine."""
+        if self._lock is not None:
+            self._lock.truncate(0)
+            self._lock.close()
+            self._lock = None
+
+    def _sweep(self) -> None:
+        kept = self.current.path.name if self.current else None
+        for path in self.path.glob(f"{_PREFIX}*"):
+            if path.name != kept:
+                shutil.rmtree(path)
+
+
+def _take_lock(path: Path) -> IO[str]:
+    try:
+        import fcntl
+    except ImportError:
+        raise MissingPartError(
+            "the embedded store needs the file locks of Linux or macOS; here, set qdrant_url to a Qdrant server"
+        ) from None
+    lock = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = _describe(lock.read())
+        lock.close()
+        raise StoreLockedError(
+            f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or share memory "
+            "through a Qdrant server by setting qdrant_url"
+        ) from None
+    lock.truncate(0)
+    json.dump({"pid": os.getpid(), "command": _command(), "since": datetime.now(UTC).isoformat()}, lock)
+    lock.flush()
+    return lock
+
+
+def _command() -> str:
+    """The program and its subcommand. Arguments stay out: they may hold text that is to be forgotten later."""
+    program, *arguments = [Path(sys.argv[0]).name or "python", *sys.argv[1:]]
+    if not arguments:
+        return program
+    return f"{program} {arguments[0]} …" if arguments[0].isalpha() else f"{program} …"
+
+
+def _describe(text: str) -> str:
+    try:
+        holder = json.loads(text)
+        since = datetime.fromisoformat(holder["since"]).astimezone()
+        return f"process {holder['pid']} (`{holder['command']}`) since {since:%Y-%m-%d %H:%M}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"
+
+
+def _read_manifest(path: Path) -> Generation | None:
+    try:
+        written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = written["schema_version"]
+        generation = Generation(path.parent / written["generation"], Fingerprint(**written["fingerprint"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} cannot be read ({error}); restore it from a backup of the folder") from error
+    if version != SCHEMA_VERSION:
+        raise StoreMismatchError(
+            f"{path.parent} has schema version {version}, and this NeuralStream reads {SCHEMA_VERSION}; "
+            "use the version that wrote it, or export there and restore here"
+        )
+    return generation
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
