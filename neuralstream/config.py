@@ -106,6 +106,7 @@ class ExtractSettings(_Table):
     """How turns become gems."""
 
     extractor: Literal["extractive"] = Field("extractive", description="what distils turns into gems")
+    history_turns: int = Field(20, ge=0, le=1000, description="earlier turns an extractor sees, for understanding")
     max_gems_per_turn: float = Field(0.8, gt=0, le=5, description="extractive: most gems per turn of a batch")
     duplicate_similarity: float = Field(
         0.97, ge=0.5, le=1, description="cosine from which two gems of one user say the same and share evidence"
@@ -181,6 +182,7 @@ class Settings(_Table):
     max_disk_mb: int | None = Field(
         None, ge=16, description="data folder size above which capture refuses; unset: no limit"
     )
+    close_timeout: Duration = Field(timedelta(seconds=30), description="longest wait for unfinished work at close")
     max_turn_chars: int = Field(200_000, ge=1000, description="a turn's text beyond this is cut, and marked")
     max_tool_chars: int = Field(400, ge=0, description="a tool result beyond this is cut when logs are read")
     context_window: int | None = Field(
@@ -274,14 +276,17 @@ def assignments(texts: Sequence[str]) -> dict[str, Any]:
     """`name=value` texts as arguments for `Settings.load`; a table's key is written `retrieval.mode=bm25`.
 
     Raises:
-        SettingsError: a text has no `=`, or names both a table and a key of it.
+        SettingsError: a text has no `=`, names no setting, or a value is given to a table.
     """
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise SettingsError(f"{text!r} sets nothing; write name=value, such as retrieval.mode=bm25")
-        _put(found, name.strip().split("."), value)
+        path = name.strip().split(".")
+        if path[0] not in Settings.model_fields:
+            raise SettingsError(_unknown(name.strip()))
+        _put(found, path, value)
     return found
 
 
@@ -344,7 +349,7 @@ def _explain(error: ValidationError) -> str:
     for problem in error.errors():
         name = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown setting {name!r}; `neuralstream config show` lists every setting")
+            lines.append(_unknown(name))
             continue
         field = _field(problem["loc"])
         seen = "(hidden)" if field and "Secret" in str(field.annotation) else repr(problem["input"])
@@ -353,6 +358,10 @@ def _explain(error: ValidationError) -> str:
         reason = problem["msg"].removeprefix("Value error, ")
         lines.append(f"{name} = {seen}: {reason}" + (f" (allowed: {allowed})" if allowed else ""))
     return "\n".join(lines)
+
+
+def _unknown(name: str) -> str:
+    return f"unknown setting {name!r}; `neuralstream config show` lists every setting"
 
 
 def _field(location: Sequence[int | str]) -> FieldInfo | None:

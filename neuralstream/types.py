@@ -294,7 +294,7 @@ class Gem:
                 if name in known:
                     known[name] = tuple(known[name])
             return cls(**known)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"not a gem: {type(error).__name__} {error} in {str(data)[:120]}") from error
 
 
