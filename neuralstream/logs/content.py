@@ -1,0 +1,65 @@
+"""The words of a message, and a tool call as one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+from neuralstream.logs.files import decode
+
+__all__ = ["content_text", "tool_line"]
+
+_ARGUMENT_CHARS = 120
+_IMAGE_BLOCKS = frozenset({"image", "image_url", "input_image"})
+
+
+def content_text(content: Any) -> str:
+    """The words of a message's content, which is null, a string, or blocks; thinking and tool blocks have none."""
+    if isinstance(content, str):
+        return content.strip()
+    blocks = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
+    texts = []
+    for block in blocks:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict) and block.get("type") in _IMAGE_BLOCKS:
+            texts.append("[image]")
+        elif isinstance(block, dict) and block.get("type", "text") in {"text", "input_text", "output_text"}:
+            text = block.get("text")
+            texts.append(text if isinstance(text, str) else "")
+    return "\n".join(text for text in texts if text.strip()).strip()
+
+
+def tool_line(name: Any, arguments: Any, result: str | None, *, failed: bool = False, max_chars: int) -> str:
+    """A tool call as one line: `name(key=value) -> result`.
+
+    Args:
+        name: the tool's name.
+        arguments: a mapping, JSON text, plain text, or None.
+        result: what came back; None where nothing did.
+        failed: the result is an error.
+        max_chars: characters kept of the result; 0 keeps the call alone.
+    """
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError):
+            arguments = decode(arguments)
+    if isinstance(arguments, dict):
+        shown = ", ".join(
+            f"{key}={value if isinstance(value, str) else _compact(value)}" for key, value in arguments.items()
+        )
+    else:
+        shown = "" if arguments is None else str(arguments)
+    call = f"{name if isinstance(name, str) and name else 'tool'}({_cut(shown, _ARGUMENT_CHARS)})"
+    if result is None or max_chars == 0:
+        return call
+    return f"{call} -> {'error: ' if failed else ''}{_cut(result, max_chars)}".rstrip()
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
