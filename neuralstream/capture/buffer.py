@@ -6,7 +6,8 @@ leaves the stream when both have acknowledged it; its id stays known, so that ca
 Keys, after the prefix and with user and session percent-encoded into `<key>`:
 
     turns:<key>     stream     entries {id, index, turn}: the buffer itself
-    session:<key>   hash       captured, undistilled, unindexed, batches_done, above, usage_index, indexed_entry
+    session:<key>   hash       captured, undistilled, unindexed, batches_done, above, usage_index,
+                               planned_entry, indexed_entry
     seen:<key>      hash       turn id → index in the session
     left:<key>      hash       stream entry → groups that have not acknowledged it
     lock:<key>      string     who indexes the session now
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from neuralstream.capture import leases, triggers
-from neuralstream.capture.records import Appended, BufferStatus, DeadLetter, LeasedBatch, SessionKey, Unindexed
+from neuralstream.capture.records import BufferStatus, DeadLetter, LeasedBatch, SessionKey, Unindexed
 from neuralstream.capture.valkey import EmbeddedValkey
 from neuralstream.errors import MissingPartError
 from neuralstream.types import Turn
@@ -70,7 +71,8 @@ class Buffer:
         import redis
 
         seconds = settings.buffer.timeout.total_seconds()
-        self._redis: redis.Redis = redis.Redis.from_url(
+        # Any: the client's types do not know that replies are decoded.
+        self._redis: Any = redis.Redis.from_url(
             url, decode_responses=True, socket_timeout=seconds, socket_connect_timeout=seconds
         )
         self._unreachable = (redis.ConnectionError, redis.TimeoutError)
@@ -106,15 +108,14 @@ class Buffer:
 
     # Capturing, and what makes turns due.
 
-    def append(self, turn: Turn, now: datetime) -> Appended:
-        """Keep a turn; on return it survives kill -9. A known turn id changes nothing.
+    def append(self, turn: Turn, now: datetime) -> bool:
+        """Keep a turn; on return it survives kill -9. False where its id is known, which changes nothing.
 
         The turn gets the next index of its session. A session with `batch_size` undistilled turns gets a batch planned.
         """
         body = json.dumps(turn.to_dict(), ensure_ascii=False)
         key = SessionKey(turn.user_id, turn.session_id)
-        new, index = self._trigger(triggers.CAPTURE, key, turn.turn_id, body, now.timestamp())
-        return Appended(bool(new), int(index))
+        return bool(self._trigger(triggers.CAPTURE, key, turn.turn_id, body, now.timestamp()))
 
     def turn_end(self, session: SessionKey, percent: float | None, *, turn_id: str | None = None) -> bool:
         """Take note of the context's use; True where it crossed the threshold and everything undistilled was planned.
@@ -182,9 +183,11 @@ class Buffer:
             reason: why, for people.
             retry_in: seconds until somebody may try again.
         """
-        keys = [self._batch(batch.batch_id), self._name("batches"), self._name("dead")]
-        arguments = [batch.batch_id, self._owner, reason, self._settings.buffer.max_attempts, int(retry_in * 1000)]
-        return bool(self._run(leases.FAIL, keys, arguments))
+        return self._release(batch, reason, self._settings.buffer.max_attempts, retry_in)
+
+    def give_back(self, batch: LeasedBatch, *, retry_in: float) -> None:
+        """Give a batch back untouched, because a part it needs is down; the try does not count."""
+        self._release(batch, "", 0, retry_in)
 
     def dead_letters(self, user_id: str | None = None) -> list[DeadLetter]:
         """Batches that could not be distilled, oldest first."""
@@ -193,7 +196,7 @@ class Buffer:
     def retry_dead_letters(self, user_id: str | None = None) -> int:
         """Queue dead letters again; returns how many."""
         return sum(
-            int(
+            bool(
                 self._run(
                     leases.RETRY,
                     [self._batch(letter.batch_id), self._name("batches"), self._name("counters"), self._name("dead")],
@@ -326,16 +329,31 @@ class Buffer:
             )
             return int(self._redis.hdel(self._key("seen", session), *gone)) if gone else 0
 
-    def holds_text(self, needle: str, user_id: str | None = None) -> bool:
-        """Whether any turn or answer in the buffer contains a text; for proving that it was forgotten."""
+    def unplanned(self, session: SessionKey) -> tuple[Turn, ...]:
+        """A session's turns that no trigger has taken yet, oldest first."""
         with self._reaching():
-            for session in self.sessions(user_id):
-                if any(needle in fields["turn"] for _, fields in self._redis.xrange(self._key("turns", session))):
+            last = self._redis.hget(self._key("session", session), "planned_entry")
+            return _turns(self._redis.xrange(self._key("turns", session), f"({last}" if last else "-"))
+
+    def waiting(self, user_id: str) -> tuple[Turn, ...]:
+        """A user's turns that are not through yet: not indexed, or not distilled."""
+        found: list[Turn] = []
+        for session in self.sessions(user_id):
+            with self._reaching():
+                found += _turns(self._redis.xrange(self._key("turns", session)))
+        return tuple(found)
+
+    def mentions(self, user_id: str, turn_ids: Iterable[str]) -> bool:
+        """Whether a turn is in the buffer, in a recorded answer or in a dead letter of a user."""
+        gone = set(turn_ids)
+        if any(turn.turn_id in gone for turn in self.waiting(user_id)):
+            return True
+        with self._reaching():
+            for key in self._redis.scan_iter(self._name("batch:*"), count=1000):
+                owner, answer = self._redis.hmget(key, "user", "answer")
+                if owner == user_id and answer and any(turn_id in answer for turn_id in gone):
                     return True
-            return any(
-                needle in (self._redis.hget(key, "answer") or "")
-                for key in self._redis.scan_iter(self._name("batch:*"), count=1000)
-            )
+        return any(turn.turn_id in gone for letter in self.dead_letters(user_id) for turn in letter.turns)
 
     def purge(self) -> str:
         """Rewrite the append-only file, so that what was removed leaves the disk; says what was done."""
@@ -365,7 +383,12 @@ class Buffer:
         head = [self._prefix, str(session), session.user_id, session.session_id, self._settings.batch_size]
         return self._run(script, keys, [*head, *arguments])
 
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[object]) -> Any:
+    def _release(self, batch: LeasedBatch, reason: str, most_attempts: int, retry_in: float) -> bool:
+        keys = [self._batch(batch.batch_id), self._name("batches"), self._name("dead")]
+        arguments = [batch.batch_id, self._owner, reason, most_attempts, int(retry_in * 1000)]
+        return bool(self._run(leases.FAIL, keys, arguments))
+
+    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         with self._reaching():
             return self._scripts[script](keys=list(keys), args=list(arguments))
 

@@ -79,13 +79,15 @@ return 1
 )
 
 # KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try.
-# Returns 1 where the batch became a dead letter. Its turns stay in the stream and its answer in the batch.
+# "0" most attempts gives the batch back without counting the try. Returns 1 where the batch became a dead letter; its
+# turns stay in the stream and its answer in the batch.
 FAIL = (
     _NOW
     + """
 local batch, batches, dead = unpack(KEYS)
 if redis.call('HGET', batch, 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', batch, 'owner', '', 'reason', ARGV[3], 'lease_until', now + ARGV[5])
+if ARGV[4] == '0' then redis.call('HINCRBY', batch, 'attempts', -1) return 0 end
 if tonumber(redis.call('HGET', batch, 'attempts')) < tonumber(ARGV[4]) then return 0 end
 redis.call('ZREM', batches, ARGV[1])
 redis.call('XADD', dead, '*', 'batch', ARGV[1], 'user', redis.call('HGET', batch, 'user'),

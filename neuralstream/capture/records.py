@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 from neuralstream.types import Turn
 
-__all__ = ["Appended", "BufferStatus", "DeadLetter", "LeasedBatch", "SessionKey", "Unindexed"]
+__all__ = ["BufferStatus", "DeadLetter", "LeasedBatch", "SessionKey", "Unindexed"]
 
 
 class SessionKey(NamedTuple):
@@ -24,13 +24,6 @@ class SessionKey(NamedTuple):
         """Inverse of `str`."""
         user, _, session = key.partition("/")
         return cls(unquote(user), unquote(session))
-
-
-class Appended(NamedTuple):
-    """What became of a captured turn: whether it was new, and its index in the session."""
-
-    new: bool
-    index: int
 
 
 class LeasedBatch(NamedTuple):

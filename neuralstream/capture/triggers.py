@@ -41,6 +41,7 @@ local function plan(count, trigger)
              'trigger', trigger, 'entries', table.concat(entries, ' '), 'attempts', 0, 'owner', '', 'lease_until', 0)
   redis.call('ZADD', batches, redis.call('HINCRBY', counters, 'planned', 1), batch_id)
   redis.call('HINCRBY', session, 'undistilled', -#entries)
+  redis.call('HSET', session, 'planned_entry', entries[#entries])
   return #entries
 end
 
@@ -54,13 +55,12 @@ local function plan_all(trigger)
 end
 """
 
-# ARGV[6..8]: turn id, the turn as JSON, now in seconds. Returns {1 if new, the turn's index}.
+# ARGV[6..8]: turn id, the turn as JSON, now in seconds. Returns 1 where it is new.
 CAPTURE = (
     _PRELUDE
     + f"""
 local turn_id, turn, now = unpack(ARGV, 6, 8)
-local known = redis.call('HGET', seen, turn_id)
-if known then return {{0, tonumber(known)}} end
+if redis.call('HEXISTS', seen, turn_id) == 1 then return 0 end
 if redis.call('EXISTS', turns) == 0 then
   redis.call('XGROUP', 'CREATE', turns, '{INDEX_GROUP}', '0', 'MKSTREAM')
   redis.call('XGROUP', 'CREATE', turns, '{DISTIL_GROUP}', '0')
@@ -75,7 +75,7 @@ redis.call('SADD', unindexed, session_key)
 redis.call('HINCRBY', session, 'unindexed', 1)
 redis.call('HINCRBY', counters, 'captured', 1)
 if redis.call('HINCRBY', session, 'undistilled', 1) >= batch_size then plan(batch_size, 'batch') end
-return {{1, index}}
+return 1
 """
 )
 

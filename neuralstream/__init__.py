@@ -1,0 +1,57 @@
+"""NeuralStream: memory without end for language-model agents, and a workbench that measures it.
+
+from neuralstream import NeuralStream, Settings, Turn, Usage
+
+with NeuralStream(Settings.load()) as memory:
+memory.capture(Turn.exchange("Move redis to 6381", "Done, 6379 stays for staging.", session_id="s1"))
+print(memory.context("which port does redis use?", session_id="s1").text)
+"""
+
+from neuralstream.aio import AsyncNeuralStream
+from neuralstream.config import Settings
+from neuralstream.errors import (
+    DatasetError,
+    EmbeddingError,
+    ExtractionError,
+    InputError,
+    LogFormatError,
+    MissingPartError,
+    NeuralStreamError,
+    NotFoundError,
+    SettingsError,
+    StoreError,
+    StoreLockedError,
+    StoreMismatchError,
+)
+from neuralstream.stream import NeuralStream, Status
+from neuralstream.types import ContextBlock, Gem, Hit, Part, Source, Theme, Turn, Usage
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncNeuralStream",
+    "ContextBlock",
+    "DatasetError",
+    "EmbeddingError",
+    "ExtractionError",
+    "Gem",
+    "Hit",
+    "InputError",
+    "LogFormatError",
+    "MissingPartError",
+    "NeuralStream",
+    "NeuralStreamError",
+    "NotFoundError",
+    "Part",
+    "Settings",
+    "SettingsError",
+    "Source",
+    "Status",
+    "StoreError",
+    "StoreLockedError",
+    "StoreMismatchError",
+    "Theme",
+    "Turn",
+    "Usage",
+    "__version__",
+]

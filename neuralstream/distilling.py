@@ -1,0 +1,172 @@
+"""From a leased batch to stored gems, so that a crash at any point leaves one set of gems and no turn undistilled.
+
+The order is what makes it so: the answer is written down under the batch's id before any gem is stored, gems have ids
+made of their content, and the batch is acknowledged last. A batch done again reuses the answer and stores the same
+gems.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neuralstream.errors import ExtractionError, MissingPartError
+from neuralstream.extract.base import Batch
+from neuralstream.extract.consolidate import consolidate
+from neuralstream.store.base import MemoryStore, Where
+from neuralstream.store.schema import GEMS, TURNS, VECTOR_TEXT
+from neuralstream.types import Gem, Turn
+
+if TYPE_CHECKING:
+    from neuralstream.capture.buffer import Buffer
+    from neuralstream.capture.records import LeasedBatch
+    from neuralstream.config import Settings
+    from neuralstream.embed.base import Embedder
+    from neuralstream.extract.base import Extractor
+    from neuralstream.indexing import Indexer
+
+__all__ = ["Distiller"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 5.0
+_SIMILAR = 5
+
+
+class Distiller:
+    """Takes batches from the buffer and stores their gems."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        buffer: Buffer,
+        store: MemoryStore,
+        embedder: Embedder,
+        indexer: Indexer,
+        extractor: Extractor,
+    ) -> None:
+        self._settings = settings
+        self._buffer = buffer
+        self._store = store
+        self._embedder = embedder
+        self._indexer = indexer
+        self._extractor = extractor
+
+    def distil_one(self, *, patient: bool) -> bool:
+        """Distil the oldest batch that nobody works on; False where there is none.
+
+        A batch that cannot be distilled is tried `buffer.max_attempts` times, then it is a dead letter.
+
+        Args:
+            patient: wait a little between tries of one batch, leaving it to whoever comes then.
+
+        Raises:
+            MissingPartError: a part is down; the batch goes back untouched and the try does not count.
+        """
+        batch = self._buffer.lease()
+        if batch is None:
+            return False
+        try:
+            with self._holding(batch):
+                gems = self._answer(batch)
+                self.store(gems, batch.turns)
+        except ExtractionError as error:
+            wait = _RETRY_SECONDS * 2 ** (batch.attempts - 1) if patient else 0
+            if self._buffer.fail(batch, str(error), retry_in=wait):
+                _log.error("batch %s of session %s is a dead letter: %s", batch.batch_id, batch.session, error)
+        except MissingPartError:
+            self._buffer.give_back(batch, retry_in=_RETRY_SECONDS if patient else 0)
+            raise
+        else:
+            if not self._buffer.done(batch):
+                _log.warning("batch %s was taken over while it was distilled", batch.batch_id)
+        return True
+
+    def store(self, gems: Sequence[Gem], turns: Sequence[Turn] = ()) -> tuple[Gem, ...]:
+        """Store gems, each new, merged into an equal one, or left out because it is there already.
+
+        Args:
+            gems: what to store, all of one user.
+            turns: the turns they cite, which are made searchable first where they are not yet.
+
+        Returns:
+            The gems as stored, old ones with their new evidence included.
+        """
+        if turns:
+            self._indexer.index_missing(turns)
+        if not gems:
+            return ()
+        vectors = self._embedder.embed_documents([gem.content for gem in gems])
+        vector_of = {gem.gem_id: vector for gem, vector in zip(gems, vectors, strict=True)}
+
+        def similar(gem: Gem) -> list[tuple[Gem, float]]:
+            where = Where(gem.user_id, kind="gem", status="active")
+            ranked = self._store.dense(GEMS, vector_of[gem.gem_id], VECTOR_TEXT, where, _SIMILAR, exact=True)
+            score_of = dict(ranked)
+            records = self._store.retrieve(GEMS, list(score_of))
+            return [(Gem.from_dict(record.payload["data"]), score_of[record.id]) for record in records]
+
+        outcome = consolidate(gems, similar, self._settings.extract)
+        for new, old in outcome.merged.items():
+            _log.info("gem %s says what gem %s says; its turns are that one's evidence now", new, old)
+        self._indexer.index_gems(outcome.store)
+        return tuple(outcome.store)
+
+    def _answer(self, batch: LeasedBatch) -> tuple[Gem, ...]:
+        """The gems of a batch: those an earlier try wrote down, or the extractor's, written down now."""
+        answer = batch.answer
+        if answer is None:
+            extraction = self._extractor.extract(
+                Batch(batch.batch_id, batch.turns, self._history(batch), batch.trigger)
+            )
+            gems = [replace(gem, embedder=self._embedder.name) for gem in extraction.gems]
+            _check(gems, batch)
+            answer = json.dumps([gem.to_dict() for gem in gems], ensure_ascii=False)
+            answer = self._buffer.record_answer(batch.batch_id, answer)
+        return tuple(Gem.from_dict(data) for data in json.loads(answer))
+
+    def _history(self, batch: LeasedBatch) -> tuple[Turn, ...]:
+        """The session's turns before the batch, oldest first."""
+        first = batch.turns[0].index or 0
+        if first == 0 or not self._settings.extract.history_turns:
+            return ()
+        where = Where(
+            batch.session.user_id, kind="turn", session_ids=(batch.session.session_id,), session_index_to=first - 1
+        )
+        records = self._store.newest(TURNS, where, self._settings.extract.history_turns)
+        return tuple(Turn.from_dict(record.payload["data"]) for record in reversed(records))
+
+    @contextmanager
+    def _holding(self, batch: LeasedBatch) -> Iterator[None]:
+        """Renew the lease while a slow extraction goes on."""
+        finished = threading.Event()
+        every = self._settings.buffer.lease.total_seconds() / 3
+
+        def renew() -> None:
+            while not finished.wait(every):
+                self._buffer.renew(batch.batch_id)
+
+        thread = threading.Thread(target=renew, name="neuralstream-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            thread.join()
+
+
+def _check(gems: Sequence[Gem], batch: LeasedBatch) -> None:
+    """Refuse gems that cite what the batch does not hold."""
+    known = {turn.turn_id for turn in batch.turns}
+    for gem in gems:
+        outside = [turn_id for turn_id in gem.source_turns if turn_id not in known]
+        if outside or not gem.source_turns:
+            raise ExtractionError(f"gem {gem.content[:60]!r} cites {outside or 'no turn'}, not turns of its batch")
+        if (gem.user_id, gem.source.session_id) != tuple(batch.session):
+            raise ExtractionError(f"gem {gem.content[:60]!r} belongs to another user or session than its batch")

@@ -1,0 +1,197 @@
+"""Forgetting that proves itself: what is named is removed everywhere it was kept, then everything is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from neuralstream.capture.records import SessionKey
+from neuralstream.embed.cache import CachedEmbedder
+from neuralstream.errors import InputError, NotFoundError
+from neuralstream.indexing import texts_of, turn_point_id
+from neuralstream.store.base import Where
+from neuralstream.store.schema import GEMS, TURNS
+from neuralstream.types import Gem, Mode, Turn, parse_time
+
+if TYPE_CHECKING:
+    from neuralstream.parts import Parts
+
+__all__ = ["Forgotten", "forget"]
+
+_PROBES = 20
+"""Forgotten texts that are searched for again, in every mode."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was removed, and what was asked to prove it.
+
+    Attributes:
+        what: what was named, in words.
+        turns, gems, sessions: how many were removed from the stores.
+        buffered: turn ids removed from the buffer.
+        vectors: texts whose vectors were removed from the embedding cache.
+        rewritten: what was rewritten on disk, a sentence each.
+        checks: what was asked again, and whether nothing was found.
+    """
+
+    what: str
+    turns: int = 0
+    gems: int = 0
+    sessions: int = 0
+    buffered: int = 0
+    vectors: int = 0
+    rewritten: tuple[str, ...] = ()
+    checks: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing was found again anywhere."""
+        return all(self.checks.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready mapping."""
+        return {
+            "what": self.what, "turns": self.turns, "gems": self.gems, "sessions": self.sessions,
+            "buffered": self.buffered, "vectors": self.vectors, "rewritten": list(self.rewritten),
+            "checks": self.checks, "proved": self.proved,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Doomed:
+    """What is to go: turns and gems of one user, and the sessions that go as a whole."""
+
+    user_id: str
+    what: str
+    turns: tuple[Turn, ...]
+    gems: tuple[Gem, ...]
+    whole_sessions: tuple[SessionKey, ...] = ()
+
+
+def forget(
+    parts: Parts,
+    *,
+    gem_id: str | None,
+    session_id: str | None,
+    user_id: str | None,
+    before: datetime | None,
+) -> Forgotten:
+    """Remove and prove; see `NeuralStream.forget`."""
+    named = [name for name, value in (("gem_id", gem_id), ("session_id", session_id), ("before", before)) if value]
+    if len(named) > 1 or not (named or user_id):
+        raise InputError(f"name one of gem_id, session_id, before, or user_id alone; got {named or 'nothing'}")
+    user = user_id or parts.settings.user_id
+    with parts.worker.paused():
+        if gem_id:
+            doomed = _gem(parts, user, gem_id)
+        elif session_id:
+            doomed = _sessions(parts, user, f"session {session_id} of user {user}", [SessionKey(user, session_id)])
+        elif before:
+            doomed = _before(parts, user, parse_time(before))
+        else:
+            sessions = parts.buffer.sessions(user)
+            doomed = _sessions(parts, user, f"everything of user {user}", sessions, everything=True)
+        return _prove(parts, doomed, _remove(parts, doomed))
+
+
+def _gem(parts: Parts, user: str, gem_id: str) -> _Doomed:
+    for record in parts.store.retrieve(GEMS, [gem_id]):
+        if record.payload["user_id"] == user:
+            return _Doomed(user, f"gem {gem_id} of user {user}", (), (Gem.from_dict(record.payload["data"]),))
+    raise NotFoundError(f"user {user!r} has no gem {gem_id!r}; `neuralstream gems list --user {user}` shows them")
+
+
+def _sessions(
+    parts: Parts, user: str, what: str, sessions: Iterable[SessionKey], *, everything: bool = False
+) -> _Doomed:
+    chosen = tuple(sessions)
+    where = Where(user, session_ids=() if everything else tuple(key.session_id for key in chosen))
+    return _Doomed(user, what, _turns(parts, replace(where, kind="turn")), _gems(parts, where), chosen)
+
+
+def _before(parts: Parts, user: str, moment: datetime) -> _Doomed:
+    """Turns before the moment, and gems that cite one of them."""
+    turns = tuple(turn for turn in _turns(parts, Where(user, kind="turn", until=moment)) if turn.at() < moment)
+    ids = {turn.turn_id for turn in turns}
+    gems = tuple(gem for gem in _gems(parts, Where(user)) if ids.intersection(gem.source_turns))
+    return _Doomed(user, f"everything of user {user} before {moment.isoformat()}", turns, gems)
+
+
+def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
+    user = doomed.user_id
+    touched = {turn.session_id for turn in doomed.turns} | {gem.source.session_id for gem in doomed.gems}
+    whole = {session.session_id for session in doomed.whole_sessions}
+
+    buffered = sum(parts.buffer.forget_session(session) for session in doomed.whole_sessions)
+    for session_id in sorted(touched - whole):
+        gone = [turn.turn_id for turn in doomed.turns if turn.session_id == session_id]
+        buffered += parts.buffer.forget_turns(SessionKey(user, session_id), gone)
+
+    parts.store.delete(GEMS, Where(user, ids=tuple(gem.gem_id for gem in doomed.gems)))
+    parts.store.delete(TURNS, Where(user, ids=_point_ids(doomed.turns)))
+    # What stays beside it holds its words too: neighbours, the session's stretches, other gems' evidence.
+    for session_id in sorted(touched):
+        parts.indexer.refresh(user, session_id)
+    ids = {turn.turn_id for turn in doomed.turns}
+    parts.indexer.index_gems([_without_evidence(gem, ids) for gem in _gems(parts, Where(user)) if _cites(gem, ids)])
+    parts.graph.drop(user)
+    return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered)
+
+
+def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
+    """Ask every place again, then rewrite what is left on disk."""
+    from neuralstream.retrieve import Query
+
+    user = doomed.user_id
+    turn_ids = {turn.turn_id for turn in doomed.turns}
+    gem_ids = {gem.gem_id for gem in doomed.gems}
+    known = any(parts.buffer.knows(SessionKey(user, turn.session_id), turn.turn_id) for turn in doomed.turns)
+    checks = {
+        "turn store": not parts.store.retrieve(TURNS, _point_ids(doomed.turns)),
+        "gem store": not parts.store.retrieve(GEMS, sorted(gem_ids)),
+        "evidence of other gems": not any(_cites(gem, turn_ids) for gem in _gems(parts, Where(user))),
+        "buffer": not known,
+        "recorded answers and dead letters": not parts.buffer.mentions(user, turn_ids),
+    }
+    gone: list[Turn | Gem] = [*doomed.turns, *doomed.gems]
+    probes = [item.text if isinstance(item, Turn) else item.content for item in gone][:_PROBES]
+    for mode in get_args(Mode):
+        hits = {
+            hit.id
+            for text in probes
+            for hit in parts.retriever.search(Query(text, user, parts.clock(), mode=mode, k=_PROBES))
+        }
+        checks[f"{mode} search"] = not hits & (turn_ids | gem_ids)
+    vectors = 0
+    if isinstance(parts.embedder, CachedEmbedder):
+        # After the searches above, which embedded the texts once more as questions.
+        texts = [text for item in gone for text in texts_of(item)] + probes
+        vectors = parts.embedder.forget(texts)
+        checks["embedding cache"] = not parts.embedder.holds(texts)
+    return replace(done, vectors=vectors, rewritten=(parts.store.purge(), parts.buffer.purge()), checks=checks)
+
+
+def _point_ids(turns: Iterable[Turn]) -> tuple[str, ...]:
+    return tuple(turn_point_id(turn.user_id, turn.turn_id) for turn in turns)
+
+
+def _cites(gem: Gem, turn_ids: set[str]) -> bool:
+    return not turn_ids.isdisjoint(gem.evidence)
+
+
+def _without_evidence(gem: Gem, turn_ids: set[str]) -> Gem:
+    """The gem without what is forgotten; its own source turns are its evidence where nothing else is."""
+    return replace(gem, evidence=tuple(turn_id for turn_id in gem.evidence if turn_id not in turn_ids))
+
+
+def _turns(parts: Parts, where: Where) -> tuple[Turn, ...]:
+    found = (Turn.from_dict(record.payload["data"]) for record in parts.store.scroll(TURNS, where))
+    return tuple(sorted(found, key=lambda turn: (turn.session_id, turn.index or 0)))
+
+
+def _gems(parts: Parts, where: Where) -> tuple[Gem, ...]:
+    records = parts.store.scroll(GEMS, replace(where, kind="gem"))
+    return tuple(sorted((Gem.from_dict(record.payload["data"]) for record in records), key=lambda gem: gem.gem_id))

@@ -1,0 +1,103 @@
+"""The rooms, opened in the order they depend on each other and closed in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from neuralstream.capture.buffer import Buffer
+    from neuralstream.config import Settings
+    from neuralstream.distilling import Distiller
+    from neuralstream.embed.base import Embedder
+    from neuralstream.extract.base import Extractor
+    from neuralstream.indexing import Indexer
+    from neuralstream.retrieve import Retriever
+    from neuralstream.retrieve.graph import MemoryGraph
+    from neuralstream.store.base import MemoryStore
+    from neuralstream.worker import Worker
+
+__all__ = ["Parts", "open_parts"]
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything one memory is made of. `close` lets go of all of it."""
+
+    settings: Settings
+    clock: Clock
+    embedder: Embedder
+    extractor: Extractor
+    store: MemoryStore
+    buffer: Buffer
+    graph: MemoryGraph
+    indexer: Indexer
+    retriever: Retriever
+    distiller: Distiller
+    worker: Worker
+    close: Callable[[], None]
+
+
+def open_parts(
+    settings: Settings,
+    clock: Clock,
+    embedder: Embedder | None,
+    extractor: Extractor | None,
+    on_tick: Callable[[], object],
+) -> Parts:
+    """Open every part the settings name; what was opened is closed again where a later one fails.
+
+    Args:
+        settings: which engines, and how.
+        clock: tells the time, aware UTC.
+        embedder, extractor: instead of those the settings name.
+        on_tick: what the worker thread calls about every second.
+
+    Raises:
+        MissingPartError: a part is not installed or cannot be reached.
+        StoreMismatchError: the store was filled by another embedder or analyser.
+        StoreLockedError: another process holds the embedded store.
+    """
+    from neuralstream.capture.buffer import open_buffer
+    from neuralstream.distilling import Distiller
+    from neuralstream.embed import make_embedder
+    from neuralstream.extract import make_extractor
+    from neuralstream.indexing import Indexer, fingerprint
+    from neuralstream.retrieve import Retriever
+    from neuralstream.retrieve.graph import MemoryGraph
+    from neuralstream.store import open_store
+    from neuralstream.worker import Worker
+
+    with ExitStack() as opened:
+        if embedder is None:
+            embedder = make_embedder(settings)
+            opened.callback(getattr(embedder, "close", lambda: None))
+        extractor = extractor or make_extractor(settings)
+        store = open_store(settings, fingerprint(embedder))
+        opened.callback(store.close)
+        buffer = open_buffer(settings, sole_owner=settings.qdrant_url is None)
+        opened.callback(buffer.close)
+        graph = MemoryGraph(store, settings.retrieval)
+        indexer = Indexer(store, embedder, settings.retrieval)
+        distiller = Distiller(
+            settings, buffer=buffer, store=store, embedder=embedder, indexer=indexer, extractor=extractor
+        )
+        return Parts(
+            settings=settings,
+            clock=clock,
+            embedder=embedder,
+            extractor=extractor,
+            store=store,
+            buffer=buffer,
+            graph=graph,
+            indexer=indexer,
+            retriever=Retriever(store, embedder, settings.retrieval, graph),
+            distiller=distiller,
+            worker=Worker(buffer, indexer, distiller, on_tick),
+            close=opened.pop_all().close,
+        )

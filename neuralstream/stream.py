@@ -1,0 +1,499 @@
+"""NeuralStream: the one object that joins the rooms, in the order data flows.
+
+capture → (worker: index, distil) → store → search, recent, thread, themes → context
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from neuralstream.config import Settings
+from neuralstream.errors import InputError, NotFoundError, StoreError
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn, Usage
+
+if TYPE_CHECKING:
+    from neuralstream.capture.records import DeadLetter, SessionKey
+    from neuralstream.embed.base import Embedder
+    from neuralstream.extract.base import Extractor
+    from neuralstream.forgetting import Forgotten
+
+__all__ = ["NeuralStream", "Status"]
+
+_log = logging.getLogger(__name__)
+
+EndReason = Literal["end", "reset", "compaction", "shutdown"]
+
+_DISK_CHECK_EVERY = 100
+"""Captures between two looks at the data folder's size."""
+
+
+class Status(NamedTuple):
+    """How much is where. `undistilled` and `unindexed` count turns that wait; the rest is stored."""
+
+    turns: int
+    gems: int
+    sessions: int
+    undistilled: int
+    unindexed: int
+    batches_waiting: int
+    batches_done: int
+    dead_letters: int
+
+
+class NeuralStream:
+    """Memory for agents: give it every turn, ask it before every prompt. Safe to share between threads.
+
+    Args:
+        settings: None is `Settings.load()`.
+        clock: tells the time, aware UTC; a replay passes a virtual one.
+        embedder, extractor: instead of those the settings name.
+
+    Raises:
+        MissingPartError: a part is not installed or cannot be reached.
+        StoreMismatchError: the store was filled by another embedder or analyser.
+        StoreLockedError: another process holds the embedded store.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        clock: Callable[[], datetime] | None = None,
+        embedder: Embedder | None = None,
+        extractor: Extractor | None = None,
+    ) -> None:
+        from neuralstream.parts import open_parts
+        from neuralstream.upkeep import DiskLimit
+
+        self.settings = settings or Settings.load()
+        if self.settings.worker == "none" and self.settings.qdrant_url is None:
+            raise InputError(
+                "worker = 'none' leaves the work to other processes, which the embedded store cannot serve: "
+                "set qdrant_url, or use worker = 'thread'"
+            )
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self.parts = open_parts(self.settings, self._clock, embedder, extractor, on_tick=self.tick)
+        self._disk_limit = DiskLimit(self.settings)
+        self._mine: set[SessionKey] = set()
+        self._retired_on: date | None = None
+        self._closed = False
+        if self.settings.worker == "thread":
+            self.parts.worker.start()
+
+    # What a host reports.
+
+    def capture(self, turn: Turn) -> bool:
+        """Keep a turn. On return it survives kill -9, is found by every search, and counts towards the triggers.
+
+        Our own injected block, host metadata and heartbeats are stripped, secrets masked.
+
+        Returns:
+            True when it is new; False when its id is known, or nothing is left of it after cleaning.
+
+        Raises:
+            StoreError: the data folder is larger than `max_disk_mb`; nothing is lost but this turn is not kept.
+            MissingPartError: the buffer cannot be reached. With worker "inline", also when another part is down: then
+                the turn is in the buffer and is worked on by the next call.
+        """
+        from neuralstream.capture.clean import clean_turn
+        from neuralstream.capture.redact import redact_turn
+
+        self._disk_limit.check()
+        now = self._clock()
+        cleaned = clean_turn(turn, max_chars=self.settings.max_turn_chars)
+        if cleaned is None:
+            return False
+        if self.settings.redact:
+            cleaned = redact_turn(cleaned).turn
+        if cleaned.created_at is None:
+            cleaned = replace(cleaned, created_at=now)
+        new = self.parts.buffer.append(cleaned, now)
+        self._mine.add(self._session(cleaned.session_id, cleaned.user_id))
+        self._work()
+        return new
+
+    def turn_end(
+        self, session_id: str, usage: Usage | None, *, user_id: str | None = None, turn_id: str | None = None
+    ) -> bool:
+        """Report how full the context is after a turn; crossing `context_threshold` distils everything undistilled.
+
+        Args:
+            session_id: whose context it is.
+            usage: None or a percent of None is unknown and fires nothing.
+            user_id: None is the settings' user.
+            turn_id: the turn it was measured after, so that reporting it twice counts once.
+
+        Returns:
+            True when it fired: once each time the threshold is crossed from below.
+        """
+        percent = None if usage is None else usage.percent
+        fired = self.parts.buffer.turn_end(self._session(session_id, user_id), percent, turn_id=turn_id)
+        if fired:
+            self._work()
+        return fired
+
+    def tick(self, now: datetime | None = None) -> int:
+        """Run what depends on time: the idle trigger, and retention once a day. The worker thread calls it by itself.
+
+        Returns:
+            How many sessions the idle trigger fired for.
+        """
+        now = now or self._clock()
+        fired = self.parts.buffer.fire_idle(now)
+        if fired:
+            self._work()
+        self._retire(now)
+        return len(fired)
+
+    def end_session(self, session_id: str, *, reason: EndReason = "end", user_id: str | None = None) -> None:
+        """Distil what a session has left: it ended, was reset, or the host is about to compact it."""
+        if self.parts.buffer.end(self._session(session_id, user_id), reason):
+            self._work()
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Distil every session's tail, index everything, and wait until that is done.
+
+        Raises:
+            StoreError: it was not done within `timeout` seconds.
+        """
+        for session in self.parts.buffer.sessions():
+            if self.parts.buffer.undistilled(session):
+                self.parts.buffer.end(session, "end")
+        self._work()
+        if self.settings.worker != "inline" and not self.parts.worker.wait_idle(timeout):
+            raise StoreError(f"not everything was indexed and distilled within {timeout} s; the worker goes on")
+
+    # What an agent asks.
+
+    def search(
+        self,
+        query: str,
+        *,
+        mode: Mode | None = None,
+        k: int | None = None,
+        lane: Lane | None = None,
+        user_id: str | None = None,
+        as_of: datetime | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session_id: str | None = None,
+        tags: Sequence[GemTag] = (),
+        exclude_turns: Sequence[str] = (),
+        explain: bool = False,
+    ) -> list[Hit]:
+        """The `k` most relevant turns and gems, best first; those not indexed or distilled yet included.
+
+        Args:
+            query: what is looked for.
+            mode, k, lane: None is the settings'.
+            user_id: whose memory; None is the settings' user.
+            as_of: nothing created later is found; None is the clock's time.
+            since, until: only what was created within this closed range.
+            session_id: only this session.
+            tags: only gems with any of these tags.
+            exclude_turns: turn ids that are not returned.
+            explain: compute every signal, those with weight 0 too.
+
+        Raises:
+            InputError: mode, lane, k or a tag is unknown.
+        """
+        from neuralstream.retrieve import Query
+
+        user = self._user(user_id)
+        chosen = self.settings.retrieval
+        return self.parts.retriever.search(
+            Query(
+                text=query,
+                user_id=user,
+                as_of=as_of or self._clock(),
+                mode=mode or chosen.mode,
+                k=chosen.k if k is None else k,
+                lane=lane or chosen.lane,
+                since=since,
+                until=until,
+                session_id=session_id,
+                tags=tuple(tags),
+                exclude_turns=tuple(exclude_turns),
+                pending=self.parts.buffer.pending(user),
+                explain=explain,
+            )
+        )
+
+    def recent(
+        self,
+        limit: int = 20,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session_id: str | None = None,
+        kind: Literal["turn", "gem"] = "turn",
+        user_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> list[Hit]:
+        """The newest turns or gems by time, newest first; a hit's score is its time in seconds since 1970."""
+        from neuralstream.retrieve.recency import newest
+
+        user = self._user(user_id)
+        return newest(
+            self.parts.store,
+            user,
+            limit,
+            kind=kind,
+            since=since,
+            until=min(until or (as_of or self._clock()), as_of or self._clock()),
+            session_id=session_id,
+            pending=self.parts.buffer.pending(user),
+        )
+
+    def thread(self, session_id: str, *, user_id: str | None = None) -> list[Turn]:
+        """A whole session, oldest turn first; empty where it is unknown."""
+        from neuralstream.retrieve.recency import session_turns
+
+        user = self._user(user_id)
+        return session_turns(self.parts.store, user, session_id, pending=self.parts.buffer.pending(user))
+
+    def themes(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
+        user_id: str | None = None,
+    ) -> list[Theme]:
+        """What the conversations keep returning to: clusters of turns, largest first, with their exemplars."""
+        from neuralstream.retrieve.themes import find_themes
+
+        if self.settings.worker == "inline":
+            self.parts.worker.index_all()
+        return find_themes(self.parts.store, self._user(user_id), since=since, until=until, limit=limit)
+
+    def context(
+        self,
+        query: str,
+        *,
+        session_id: str | None = None,
+        window: Sequence[str] | None = None,
+        budget_tokens: int | None = None,
+        max_gems: int | None = None,
+        user_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> ContextBlock:
+        """What to put back into the context before the next prompt.
+
+        Gems and turns no gem covers, chosen by score, oldest first, fenced as untrusted history.
+
+        Args:
+            query: the last message of the user.
+            session_id: the active session, where there is one.
+            window: ids of the turns that the context still holds; nothing is repeated from them. None takes the turns
+                of the active session that no trigger has taken yet.
+            budget_tokens: most tokens of the block; None is `context_budget`.
+            max_gems: most gems; None is `max_gems_injected`.
+            user_id: whose memory; None is the settings' user.
+            as_of: None is the clock's time.
+        """
+        from neuralstream.inject import CANDIDATES, render_context
+
+        if window is None:
+            unplanned = self.parts.buffer.unplanned(self._session(session_id, user_id)) if session_id else ()
+            window = [turn.turn_id for turn in unplanned]
+        hits = self.search(query, k=CANDIDATES, lane="all", user_id=user_id, as_of=as_of, exclude_turns=window)
+        return render_context(
+            hits,
+            query=query,
+            window=window,
+            budget_tokens=self.settings.context_budget if budget_tokens is None else budget_tokens,
+            max_gems=self.settings.max_gems_injected if max_gems is None else max_gems,
+        )
+
+    # Gems.
+
+    def remember(
+        self,
+        text: str,
+        *,
+        tags: Sequence[GemTag] = ("fact",),
+        topics: Sequence[str] = (),
+        importance: float = 0.8,
+        user_id: str | None = None,
+    ) -> Gem:
+        """Store a statement as a gem, at once.
+
+        Its source is a turn of the session "remembered", so that it can be traced and forgotten like any other.
+
+        Raises:
+            InputError: the text is empty, or a tag is unknown.
+        """
+        from neuralstream.upkeep import remember
+
+        return remember(
+            self.parts,
+            text,
+            tags=tuple(tags),
+            topics=tuple(topics),
+            importance=importance,
+            user_id=self._user(user_id),
+        )
+
+    def gems(
+        self,
+        *,
+        session_id: str | None = None,
+        tags: Sequence[GemTag] = (),
+        status: Literal["active", "superseded"] | None = "active",
+        limit: int | None = None,
+        user_id: str | None = None,
+    ) -> list[Gem]:
+        """Gems, newest first."""
+        from neuralstream.retrieve.recency import list_gems
+
+        user = self._user(user_id)
+        return list_gems(self.parts.store, user, session_id=session_id, tags=tuple(tags), status=status, limit=limit)
+
+    def gem(self, gem_id: str, *, user_id: str | None = None) -> Gem:
+        """One gem.
+
+        Raises:
+            NotFoundError: the user has no gem of this id.
+        """
+        from neuralstream.store.schema import GEMS
+
+        user = self._user(user_id)
+        for record in self.parts.store.retrieve(GEMS, [gem_id]):
+            if record.payload["user_id"] == user:
+                return Gem.from_dict(record.payload["data"])
+        raise NotFoundError(f"user {user!r} has no gem {gem_id!r}; `neuralstream gems list` shows them")
+
+    # Upkeep.
+
+    def forget(
+        self,
+        *,
+        gem_id: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        before: datetime | None = None,
+    ) -> Forgotten:
+        """Remove a gem, a session, everything before a date, or (with `user_id` alone) everything of a user.
+
+        It is removed from both collections, the buffer, recorded answers, dead letters and the embedding cache, the
+        files that held it are rewritten, and the result proves it by asking all of them again.
+
+        Raises:
+            InputError: not exactly one of gem, session, date, or a user alone is named.
+            NotFoundError: there is no such gem.
+        """
+        from neuralstream.forgetting import forget
+
+        return forget(self.parts, gem_id=gem_id, session_id=session_id, user_id=user_id, before=before)
+
+    def export(self, path: Path | str, *, user_id: str | None = None) -> int:
+        """Write a user's turns and gems as JSON lines; returns how many."""
+        from neuralstream.upkeep import export
+
+        return export(self.parts, Path(path), self._user(user_id))
+
+    def restore(self, path: Path | str, *, user_id: str | None = None) -> int:
+        """Read an export into this memory, under its own user or another; what is known stays. Returns how many."""
+        from neuralstream.upkeep import restore
+
+        return restore(self.parts, Path(path), user_id)
+
+    @staticmethod
+    def reindex(settings: Settings | None = None, *, embedder: Embedder | None = None) -> int:
+        """Fill the store anew after a change of embedder, analyser or engine; returns how many turns and gems.
+
+        No memory may be open on the same data meanwhile. A crash leaves the old store as it was.
+        """
+        from neuralstream.upkeep import reindex
+
+        return reindex(settings or Settings.load(), embedder)
+
+    def status(self) -> Status:
+        """How much is where."""
+        from neuralstream.store.base import Where
+        from neuralstream.store.schema import GEMS, TURNS
+
+        buffer = self.parts.buffer.status()
+        return Status(
+            turns=self.parts.store.count(TURNS, Where(None, kind="turn")),
+            gems=self.parts.store.count(GEMS, Where(None, kind="gem")),
+            sessions=buffer.sessions,
+            undistilled=buffer.undistilled,
+            unindexed=buffer.unindexed,
+            batches_waiting=buffer.batches_waiting,
+            batches_done=buffer.batches_done,
+            dead_letters=buffer.dead_letters,
+        )
+
+    def dead_letters(self, *, user_id: str | None = None) -> list[DeadLetter]:
+        """Batches that could not be distilled, each with its reason and its turns; None is every user's."""
+        return self.parts.buffer.dead_letters(user_id)
+
+    def retry_dead_letters(self, *, user_id: str | None = None) -> int:
+        """Distil dead letters again; returns how many were queued."""
+        queued = self.parts.buffer.retry_dead_letters(user_id)
+        self._work()
+        return queued
+
+    def close(self) -> None:
+        """Distil the tails of the sessions captured here, stop the worker, and let go of every part.
+
+        What the worker does not finish stays in the buffer and is done at the next start. Closing twice is fine.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for session in sorted(self._mine):
+                self.parts.buffer.end(session, "shutdown")
+            self._finish()
+        finally:
+            self.parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Helpers.
+
+    def _work(self) -> None:
+        if self.settings.worker == "inline":
+            self.parts.worker.work()
+        else:
+            self.parts.worker.wake()
+
+    def _finish(self) -> None:
+        worker = self.parts.worker
+        if self.settings.worker == "inline":
+            worker.work()
+        elif self.settings.worker == "thread":
+            if not worker.wait_idle(self.settings.close_timeout.total_seconds()):
+                _log.warning("closed with work left, which stays in the buffer and is done at the next start")
+            worker.stop()
+
+    def _retire(self, now: datetime) -> None:
+        """Forget what is older than `retention`; once a day, since it rewrites files."""
+        if self.settings.retention is None or self._retired_on == now.date():
+            return
+        self._retired_on = now.date()
+        for user in sorted({session.user_id for session in self.parts.buffer.sessions()}):
+            self.forget(before=now - self.settings.retention, user_id=user)
+
+    def _session(self, session_id: str, user_id: str | None) -> SessionKey:
+        from neuralstream.capture.records import SessionKey
+
+        return SessionKey(self._user(user_id), session_id)
+
+    def _user(self, user_id: str | None) -> str:
+        return user_id or self.settings.user_id

@@ -1,0 +1,233 @@
+"""What people do to a memory by hand: remember a statement, carry a memory elsewhere, fill its store anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuralstream.capture.records import SessionKey
+from neuralstream.entities import find_entities
+from neuralstream.errors import InputError, StoreError
+from neuralstream.store.base import Where
+from neuralstream.store.schema import GEMS, TURNS
+from neuralstream.types import Gem, GemTag, Part, Source, Turn
+
+if TYPE_CHECKING:
+    from neuralstream.config import Settings
+    from neuralstream.embed.base import Embedder
+    from neuralstream.parts import Parts
+
+__all__ = ["REMEMBERED", "DiskLimit", "export", "reindex", "remember", "restore"]
+
+REMEMBERED = "remembered"
+"""The session of statements that were stored by hand."""
+
+_EXPORT_FORMAT = "neuralstream-export"
+_EXPORT_VERSION = 1
+_AT_ONCE = 256
+
+
+class DiskLimit:
+    """Refuses to keep more once the data folder is larger than `max_disk_mb`; looks at it every 100 captures."""
+
+    _EVERY = 100
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.home
+        self._most = settings.max_disk_mb
+        self._calls = 0
+
+    def check(self) -> None:
+        """Raise where the folder was too large at the last look.
+
+        Raises:
+            StoreError: says how large it is and what makes room.
+        """
+        if self._most is None:
+            return
+        if self._calls % self._EVERY == 0:
+            held = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) / 1e6
+            if held > self._most:
+                raise StoreError(
+                    f"{self._folder} holds {held:.0f} MB, more than max_disk_mb = {self._most}: raise it, "
+                    "set retention, or make room with `neuralstream forget --before DATE`"
+                )
+        self._calls += 1
+
+
+def remember(
+    parts: Parts, text: str, *, tags: tuple[GemTag, ...], topics: tuple[str, ...], importance: float, user_id: str
+) -> Gem:
+    """Store a statement as a gem with a turn of its own in the session `REMEMBERED`; see `NeuralStream.remember`."""
+    from neuralstream.capture.clean import clean_turn
+    from neuralstream.capture.redact import redact_turn
+
+    settings, now = parts.settings, parts.clock()
+    turn = clean_turn(
+        Turn((Part("user", text),), REMEMBERED, user_id=user_id, created_at=now), max_chars=settings.max_turn_chars
+    )
+    if turn is None:
+        raise InputError(f"there is nothing to remember in {text[:60]!r}")
+    if settings.redact:
+        turn = redact_turn(turn).turn
+    content = turn.text
+    # The same statement is the same turn, so that remembering it again adds nothing.
+    turn_id = Gem.make_id(user_id, REMEMBERED, (), content)
+    session = SessionKey(user_id, REMEMBERED)
+    if not parts.buffer.knows(session, turn_id):
+        index = parts.store.count(TURNS, Where(user_id, kind="turn", session_ids=(REMEMBERED,)))
+        turn = replace(turn, turn_id=turn_id, index=index)
+        parts.indexer.index_turns([turn])
+        parts.buffer.mark_known(turn)
+    gem = Gem(
+        gem_id=Gem.make_id(user_id, REMEMBERED, (turn_id,), content),
+        content=content,
+        source=Source(REMEMBERED, now.date().isoformat(), f"{turn.index}-{turn.index}"),
+        source_turns=(turn_id,),
+        created_at=now,
+        user_id=user_id,
+        topics=topics,
+        tags=tags,
+        importance=importance,
+        entities=find_entities(content),
+        snippet=content,
+        valid_from=now,
+        model="remember",
+        embedder=parts.embedder.name,
+    )
+    stored = parts.distiller.store([gem])
+    return stored[0] if stored else gem
+
+
+def export(parts: Parts, path: Path, user_id: str) -> int:
+    """Write a user's memory as JSON lines: a header, turns by session and index, gems by time.
+
+    Turns that are not distilled yet are marked, so that they still are after `restore`.
+
+    Returns:
+        How many turns and gems were written.
+    """
+    parts.worker.index_all()
+    waiting = {turn.turn_id for turn in parts.buffer.waiting(user_id)}
+    records = parts.store.scroll(TURNS, Where(user_id, kind="turn"))
+    turns = sorted((Turn.from_dict(record.payload["data"]) for record in records), key=_by_session)
+    gems = sorted(
+        (Gem.from_dict(record.payload["data"]) for record in parts.store.scroll(GEMS, Where(user_id, kind="gem"))),
+        key=lambda gem: (gem.created_at, gem.gem_id),
+    )
+    lines: list[dict[str, Any]] = [{"format": _EXPORT_FORMAT, "version": _EXPORT_VERSION, "user_id": user_id}]
+    lines += [{"turn": turn.to_dict(), "undistilled": turn.turn_id in waiting} for turn in turns]
+    lines += [{"gem": gem.to_dict()} for gem in gems]
+    unfinished = path.with_name(path.name + ".part")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    return len(lines) - 1
+
+
+def restore(parts: Parts, path: Path, user_id: str | None) -> int:
+    """Read what `export` wrote; turns and gems that are known already stay as they are.
+
+    Args:
+        parts: the memory to restore into.
+        path: an export.
+        user_id: whose memory it becomes; None keeps the exported user.
+
+    Returns:
+        How many turns and gems were new.
+
+    Raises:
+        InputError: the file is not an export, or a line of it cannot be read; nothing was stored then.
+    """
+    turns: list[Turn] = []
+    gems: list[Gem] = []
+    waiting: set[str] = set()
+    for line in _read_export(path):
+        if "turn" in line:
+            turns.append(_as_user(Turn.from_dict(line["turn"]), user_id))
+            if line.get("undistilled"):
+                waiting.add(turns[-1].turn_id)
+        else:
+            gem = Gem.from_dict(line["gem"])
+            gems.append(replace(gem, user_id=user_id) if user_id else gem)
+    new = 0
+    for (user, session_id), group in groupby(sorted(turns, key=_by_session), key=lambda t: (t.user_id, t.session_id)):
+        session = SessionKey(user, session_id)
+        unknown = [turn for turn in group if not parts.buffer.knows(session, turn.turn_id)]
+        settled = [turn for turn in unknown if turn.turn_id not in waiting]
+        for start in range(0, len(settled), _AT_ONCE):
+            parts.indexer.index_turns(settled[start : start + _AT_ONCE])
+        for turn in unknown:
+            if turn.turn_id in waiting:
+                parts.buffer.append(turn, turn.at())
+            else:
+                parts.buffer.mark_known(turn)
+        new += len(unknown)
+    parts.worker.index_all()
+    known = {record.id for record in parts.store.retrieve(GEMS, [gem.gem_id for gem in gems])}
+    unknown_gems = [gem for gem in gems if gem.gem_id not in known]
+    for start in range(0, len(unknown_gems), _AT_ONCE):
+        parts.indexer.index_gems(unknown_gems[start : start + _AT_ONCE])
+    return new + len(unknown_gems)
+
+
+def reindex(settings: Settings, embedder: Embedder | None) -> int:
+    """Fill the store anew with the embedder and analyser of today; see `NeuralStream.reindex`."""
+    from neuralstream.embed import make_embedder
+    from neuralstream.indexing import Indexer, fingerprint
+    from neuralstream.store import rebuilding
+
+    embedder = embedder or make_embedder(settings)
+    written = 0
+    with rebuilding(settings, fingerprint(embedder)) as (old, new):
+        indexer = Indexer(new, embedder, settings.retrieval)
+        turns = [Turn.from_dict(record.payload["data"]) for record in old.scroll(TURNS, Where(None, kind="turn"))]
+        for _, group in groupby(sorted(turns, key=_by_session), key=lambda turn: (turn.user_id, turn.session_id)):
+            session = list(group)
+            for start in range(0, len(session), _AT_ONCE):
+                indexer.index_turns(session[start : start + _AT_ONCE])
+            written += len(session)
+        gems = [Gem.from_dict(record.payload["data"]) for record in old.scroll(GEMS, Where(None))]
+        gems.sort(key=lambda gem: (gem.user_id, gem.created_at, gem.gem_id))
+        for _, group_of_gems in groupby(gems, key=lambda gem: gem.user_id):
+            of_user = [replace(gem, embedder=embedder.name) for gem in group_of_gems]
+            for start in range(0, len(of_user), _AT_ONCE):
+                indexer.index_gems(of_user[start : start + _AT_ONCE])
+            written += len(of_user)
+    return written
+
+
+def _read_export(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.strip()]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}; nothing was restored") from error
+    head = rows[0] if rows and isinstance(rows[0], dict) else {}
+    if head.get("format") != _EXPORT_FORMAT:
+        raise InputError(
+            f"{path} is not an export of `neuralstream export`; other logs are read by `neuralstream replay`"
+        )
+    if head.get("version") != _EXPORT_VERSION:
+        raise InputError(f"{path} is an export of version {head.get('version')}; this release reads {_EXPORT_VERSION}")
+    for number, row in enumerate(rows[1:], start=2):
+        if not isinstance(row, dict) or not ("turn" in row or "gem" in row):
+            raise InputError(f"{path}, line {number}: neither a turn nor a gem; nothing was restored")
+        yield row
+
+
+def _as_user(turn: Turn, user_id: str | None) -> Turn:
+    return replace(turn, user_id=user_id) if user_id else turn
+
+
+def _by_session(turn: Turn) -> tuple[str, str, int]:
+    return (turn.user_id, turn.session_id, turn.index or 0)
