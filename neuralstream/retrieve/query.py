@@ -66,5 +66,5 @@ class GraphSignal(Protocol):
     """What the graph of turns, gems, people and things adds to a ranking."""
 
     def activate(self, user_id: str, text: str) -> Mapping[str, float]:
-        """Activation of the user's points by what `text` names: point id to a score above 0; empty if it names nothing."""
+        """Activation of the user's points by what `text` names: point id to score, above 0 only."""
         ...

@@ -1,0 +1,288 @@
+"""From turns and gems to stored points: the fields that every signal reads, kept right as a conversation grows.
+
+A turn is searched by its own words, by its date, speakers and words, and together with its neighbours. Because the next
+turn is a neighbour too, indexing a turn renews the neighbourhood of the turns before it; so a session indexed in one
+go, turn by turn, or with a restart in between ends as the same points.
+
+The vector of a neighbourhood is the mean of its turns' vectors: a turn is embedded once, and on LoCoMo this ranks
+better than an embedding of the joined text (nDCG@10 .597 against .594 in the sum of four signals, .320 against .289
+alone).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from neuralstream.analysis import ANALYSER
+from neuralstream.entities import find_entities
+from neuralstream.errors import InputError
+from neuralstream.retrieve.documents import (
+    STRETCH,
+    embedded_text,
+    gem_heading_terms,
+    gem_index,
+    gem_terms,
+    stretch_point_id,
+    turn_heading_terms,
+    turn_point_id,
+    turn_terms,
+)
+from neuralstream.store.base import Fingerprint, Point, Where
+from neuralstream.store.schema import GEMS, TERMS, TERMS_DATED, TERMS_NEAR, TURNS, VECTOR_NEAR, VECTOR_TEXT
+from neuralstream.types import Gem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from neuralstream.config import RetrievalSettings
+    from neuralstream.embed.base import Embedder, Vectors
+    from neuralstream.store.base import MemoryStore
+    from neuralstream.types import Turn
+
+__all__ = ["Indexer", "fingerprint", "texts_of", "turn_point_id"]
+
+_GEM_SPAN = 100
+"""Most turns between a gem's first and last source turn: a batch is never longer (`Settings.batch_size`)."""
+
+
+class Indexer:
+    """Writes turns and gems to the store. Safe to use from several threads.
+
+    Args:
+        store: keeps the points.
+        embedder: makes the vectors.
+        settings: `neighbours` says how many turns on each side make a neighbourhood.
+    """
+
+    def __init__(self, store: MemoryStore, embedder: Embedder, settings: RetrievalSettings) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._reach = settings.neighbours
+        self._lock = threading.Lock()
+
+    def index_turns(self, turns: Sequence[Turn]) -> None:
+        """Make captured turns searchable. Indexing a turn again replaces it.
+
+        Args:
+            turns: any number, of any users and sessions.
+
+        Raises:
+            InputError: a turn has no index or time yet, because it was not captured.
+        """
+        points = [_turn_point(turn, vector) for turn, vector in zip(turns, self._embed(turns), strict=True)]
+        points.sort(key=_place)
+        with self._lock:
+            for (user_id, session_id), group in groupby(points, key=_session):
+                self._write_turns(Where(user_id, session_ids=(session_id,)), list(group))
+
+    def index_missing(self, turns: Sequence[Turn]) -> None:
+        """Index those of these captured turns that the store does not have yet."""
+        ids = [turn_point_id(turn.user_id, turn.turn_id) for turn in turns]
+        stored = {record.id for record in self._store.retrieve(TURNS, ids)}
+        self.index_turns([turn for turn, known in zip(turns, ids, strict=True) if known not in stored])
+
+    def index_gems(self, gems: Sequence[Gem]) -> None:
+        """Store gems, and mark the turns that active ones cite as covered. Indexing a gem again replaces it.
+
+        A gem's neighbourhood is its source turns and those around them, up to the gem's own time: index them first.
+        """
+        vectors = self._embed(gems)
+        with self._lock:
+            points = [self._gem_point(gem, vector) for gem, vector in zip(gems, vectors, strict=True)]
+            points.sort(key=_place)
+            if points:
+                self._store.upsert(GEMS, points)
+            for (user_id, session_id), group in groupby(points, key=_session):
+                indexes = [point.payload["index"] for point in group]
+                self._mark_covered(Where(user_id, session_ids=(session_id,)), min(indexes), max(indexes) + _GEM_SPAN)
+
+    def refresh(self, user_id: str, session_id: str) -> None:
+        """Derive a session's fields anew from the turns and gems it still has, after some were deleted or replaced."""
+        session = Where(user_id, session_ids=(session_id,))
+        with self._lock:
+            self._store.delete(TURNS, replace(session, kind="session"))
+            turns = self._read_turns(session)
+            if turns:
+                self._write_turns(session, turns)
+            gems = self._store.scroll(GEMS, replace(session, kind="gem"), with_vectors=True)
+            points = [self._gem_point(Gem.from_dict(gem.payload["data"]), gem.vectors.get(VECTOR_TEXT)) for gem in gems]
+            if points:
+                self._store.upsert(GEMS, points)
+
+    def _embed(self, items: Sequence[Turn | Gem]) -> list[Vectors | None]:
+        """A vector for each item whose text says something."""
+        texts = [text for item in items for text in texts_of(item)]
+        vectors = iter(self._embedder.embed_documents(texts) if texts else ())
+        return [next(vectors) if texts_of(item) else None for item in items]
+
+    def _write_turns(self, session: Where, new: Sequence[Point]) -> None:
+        """Store turns of one session, in order, and renew what depends on them."""
+        first, last = _index(new[0]), _index(new[-1])
+        known = {
+            point.id: point for point in self._read_turns(session, first - 2 * self._reach, last + 2 * self._reach)
+        }
+        known.update((point.id, point) for point in new)
+        in_order = sorted(known.values(), key=_place)
+        changed = {_index(point) + step for point in new for step in range(-self._reach, self._reach + 1)}
+        self._store.upsert(
+            TURNS, [self._with_neighbours(point, in_order) for point in in_order if _index(point) in changed]
+        )
+        self._write_stretches(session, first, last)
+        self._mark_covered(session, first, last)
+
+    def _with_neighbours(self, point: Point, turns: Iterable[Point]) -> Point:
+        near = [turn for turn in turns if abs(_index(turn) - _index(point)) <= self._reach]
+        terms = " ".join(turn.payload[TERMS] for turn in near)
+        return _with_near(point, terms, [turn.vectors.get(VECTOR_TEXT) for turn in near])
+
+    def _write_stretches(self, session: Where, first: int, last: int) -> None:
+        turns = self._read_turns(
+            session, first // STRETCH * STRETCH, last // STRETCH * STRETCH + STRETCH - 1, with_vectors=False
+        )
+        stretches = [list(group) for _, group in groupby(turns, key=lambda turn: _index(turn) // STRETCH)]
+        self._store.upsert(TURNS, [_stretch_point(stretch) for stretch in stretches])
+
+    def _mark_covered(self, session: Where, first: int, last: int) -> None:
+        """Let the turns from one index to another say whether an active gem cites them, and since when."""
+        gems = replace(session, kind="gem", status="active", session_index_to=last)
+        gems = replace(gems, session_index_from=first - _GEM_SPAN)
+        since: dict[str, str] = {}
+        for gem in self._store.scroll(GEMS, gems):
+            for turn_id in gem.payload["data"]["source_turns"]:
+                since[turn_id] = min(since.get(turn_id, gem.payload["created_at"]), gem.payload["created_at"])
+        changed: dict[str | None, list[str]] = {}
+        for turn in self._read_turns(session, first, last, with_vectors=False):
+            covered_at = since.get(turn.payload["data"]["turn_id"])
+            if covered_at != turn.payload.get("covered_at"):
+                changed.setdefault(covered_at, []).append(turn.id)
+        for covered_at, ids in changed.items():
+            self._store.set_payload(TURNS, ids, {"covered": covered_at is not None, "covered_at": covered_at})
+
+    def _read_turns(
+        self, session: Where, first: int | None = None, last: int | None = None, *, with_vectors: bool = True
+    ) -> list[Point]:
+        """The stored turns of a session from one index to another, in order."""
+        where = replace(session, kind="turn", session_index_from=first, session_index_to=last)
+        found = self._store.scroll(TURNS, where, with_vectors=with_vectors)
+        return sorted((Point(*record) for record in found), key=_place)
+
+    def _gem_point(self, gem: Gem, vector: Vectors | None) -> Point:
+        around = self._neighbourhood(gem)
+        speakers = dict.fromkeys(name for turn in around if _cites(gem, turn) for name in turn.payload["speakers"])
+        plain, terms = gem.to_dict(), gem_terms(gem)
+        point = Point(
+            gem.gem_id,
+            {
+                "user_id": gem.user_id,
+                "kind": "gem",
+                "session_id": gem.source.session_id,
+                "index": gem_index(gem),
+                "created_at": plain["created_at"],
+                "tags": plain["tags"],
+                "topics": plain["topics"],
+                "entities": plain["entities"] or list(find_entities(gem.content)),
+                "status": gem.status,
+                TERMS: " ".join(terms),
+                TERMS_DATED: " ".join((*gem_heading_terms(gem, speakers), *terms)),
+                "data": plain,
+            },
+            _vectors(text=vector),
+        )
+        near = " ".join((point.payload[TERMS], *(turn.payload[TERMS] for turn in around)))
+        return _with_near(point, near, [vector, *(turn.vectors.get(VECTOR_TEXT) for turn in around)])
+
+    def _neighbourhood(self, gem: Gem) -> list[Point]:
+        """The gem's source turns and those around them, in order; none that came after the gem was made."""
+        if not gem.source_turns:
+            return []
+        session = Where(gem.user_id, session_ids=(gem.source.session_id,), until=gem.created_at)
+        first = gem_index(gem)
+        turns = self._read_turns(session, first - self._reach, first + _GEM_SPAN + self._reach)
+        cited = [_index(turn) for turn in turns if _cites(gem, turn)]
+        return [turn for turn in turns if any(abs(_index(turn) - index) <= self._reach for index in cited)]
+
+
+def fingerprint(embedder: Embedder) -> Fingerprint:
+    """What a store filled by this embedder and the analyser records."""
+    return Fingerprint(embedder.name, embedder.digest, embedder.dim, ANALYSER)
+
+
+def texts_of(item: Turn | Gem) -> tuple[str, ...]:
+    """The exact texts that are embedded for a turn or gem, so that they can be deleted from an embedding cache."""
+    text = embedded_text(item)
+    return (text,) if text.strip() else ()
+
+
+def _turn_point(turn: Turn, vector: Vectors | None) -> Point:
+    """A turn by itself: its neighbourhood and whether a gem covers it are still to be found out."""
+    if turn.index is None:
+        raise InputError(f"turn {turn.turn_id} has no index yet; capture() assigns it")
+    terms, heading, plain = turn_terms(turn), turn_heading_terms(turn), turn.to_dict()
+    payload = {
+        "user_id": turn.user_id,
+        "kind": "turn",
+        "session_id": turn.session_id,
+        "index": turn.index,
+        "created_at": plain["created_at"],
+        "speakers": list(turn.speakers),
+        "entities": list(find_entities(turn.text)),
+        "covered": False,
+        TERMS: " ".join(terms),
+        TERMS_DATED: " ".join(heading + terms),
+        "data": plain,
+    }
+    return Point(turn_point_id(turn.user_id, turn.turn_id), payload, _vectors(text=vector))
+
+
+def _stretch_point(turns: Sequence[Point]) -> Point:
+    (user_id, session_id), index = _session(turns[0]), _index(turns[0])
+    payload = {
+        "user_id": user_id,
+        "kind": "session",
+        "session_id": session_id,
+        "index": index,
+        "created_at": max(turn.payload["created_at"] for turn in turns),
+        TERMS: " ".join(turn.payload[TERMS] for turn in turns),
+    }
+    return Point(stretch_point_id(user_id, session_id, index), payload)
+
+
+def _with_near(point: Point, terms: str, vectors: Iterable[Vectors | None]) -> Point:
+    """The point with its neighbourhood's tokens and the direction of the mean of its vectors."""
+    known = [vector for vector in vectors if vector is not None]
+    named = _vectors(text=point.vectors.get(VECTOR_TEXT), near=_direction(known) if known else None)
+    return Point(point.id, {**point.payload, TERMS_NEAR: terms}, named)
+
+
+def _direction(vectors: Sequence[Vectors]) -> Vectors | None:
+    """The normalised sum; None where the vectors cancel out."""
+    total = np.sum(vectors, axis=0, dtype=np.float64)
+    length = float(np.linalg.norm(total))
+    return np.asarray(total / length, np.float32) if length > 0 else None
+
+
+def _vectors(*, text: Vectors | None, near: Vectors | None = None) -> dict[str, Vectors]:
+    named = {VECTOR_TEXT: text, VECTOR_NEAR: near}
+    return {name: vector for name, vector in named.items() if vector is not None}
+
+
+def _cites(gem: Gem, turn: Point) -> bool:
+    return turn.payload["data"]["turn_id"] in gem.source_turns
+
+
+def _session(point: Point) -> tuple[str, str]:
+    return point.payload["user_id"], point.payload["session_id"]
+
+
+def _index(point: Point) -> int:
+    index: int = point.payload["index"]
+    return index
+
+
+def _place(point: Point) -> tuple[str, str, int, str]:
+    return (*_session(point), _index(point), point.id)
