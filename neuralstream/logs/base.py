@@ -161,7 +161,7 @@ class Message:
 
     Attributes:
         role: who speaks.
-        text: what is said; a message without text still opens a turn, so that a reply does not join the turn before.
+        text: what is said; a user's message without text still opens a turn, so that the reply to it joins no other.
         key: id of the turn that this message opens.
         line: where it was read.
         at: aware UTC, or None where the log has no time.
@@ -177,10 +177,10 @@ class Message:
 
 
 class Assembled(NamedTuple):
-    """A turn and the last message in it."""
+    """A turn, and the last line of the log that is part of it."""
 
     turn: Turn
-    last: Message
+    last_line: int
 
 
 def assemble(
@@ -188,8 +188,8 @@ def assemble(
 ) -> Iterator[Assembled]:
     """The turns of one session.
 
-    A user's message opens an exchange, and replies and tool calls join it. A last message without a reply is a turn as
-    well: its id is the message's, so when the log has grown by the reply, the turn is known and stays as first read.
+    A user's message opens an exchange; replies and tool calls join it. A last message without a reply is a turn, too.
+    Its id is the message's: once the log has grown by the reply, the turn is known and stays as it was first read.
 
     Args:
         messages: of one session, in order.
@@ -202,7 +202,7 @@ def assemble(
     moments = [next((message.at for message in group if message.at), None) for group in groups]
     for group, moment, known in zip(groups, fill_times(moments, path), moments, strict=True):
         parts = tuple(Part(message.role, message.text, message.speaker) for message in group if message.text)
-        if parts:
+        if any(part.role != "tool" for part in parts):
             turn = Turn(
                 parts=parts,
                 session_id=session_id,
@@ -212,7 +212,7 @@ def assemble(
                 time_estimated=known is None,
                 source=f"{log.format}:{path}#{group[0].line}",
             )
-            yield Assembled(turn, group[-1])
+            yield Assembled(turn, max(message.line for message in group))
 
 
 def fill_times(moments: Sequence[datetime | None], path: Path) -> list[datetime]:
@@ -259,7 +259,7 @@ def read_time(value: Any) -> datetime | None:
 
 def stable_id(*parts: object) -> str:
     """An id that depends on nothing but its parts: 32 hex digits of their SHA-256."""
-    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:32]
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _groups(messages: Iterable[Message], unit: Unit) -> Iterator[list[Message]]:
@@ -276,7 +276,9 @@ def _groups(messages: Iterable[Message], unit: Unit) -> Iterator[list[Message]]:
 def _opens(message: Message, group: list[Message], unit: Unit) -> bool:
     if message.role == "tool":
         return False
-    if unit == "utterance" or message.role == "user":
+    if message.role == "user":
         return True
+    if unit == "utterance":
+        return bool(message.text)
     # Among people, whoever opened the exchange opens the next one after somebody answered.
     return message.role == "person" and message.speaker == group[0].speaker != group[-1].speaker

@@ -1,14 +1,17 @@
-"""The words of a message, and a tool call as one line."""
+"""The words of a message, a tool call as one line, and a name for a conversation that has none."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from neuralstream.logs.base import stable_id
 from neuralstream.logs.files import decode
 
-__all__ = ["content_text", "tool_line"]
+__all__ = ["content_text", "record_session", "tool_line"]
 
 _ARGUMENT_CHARS = 120
 _IMAGE_BLOCKS = frozenset({"image", "image_url", "input_image"})
@@ -29,6 +32,18 @@ def content_text(content: Any) -> str:
             text = block.get("text")
             texts.append(text if isinstance(text, str) else "")
     return "\n".join(text for text in texts if text.strip()).strip()
+
+
+def record_session(record: Mapping[str, Any], path: Path, line: int, messages: Sequence[Any]) -> str:
+    """The session id of a record that holds a conversation: its own, else made of file, line and first message.
+
+    The first message takes part because files called alike are common, and must not be taken for one another.
+    """
+    for name in ("id", "conversation_id", "session_id"):
+        if isinstance(own := record.get(name), str | int) and str(own).strip():
+            return str(own)
+    first = json.dumps(messages[:1], sort_keys=True)
+    return f"{path.name.partition('.')[0] or 'log'}-{line}-{stable_id(first)[:8]}"
 
 
 def tool_line(name: Any, arguments: Any, result: str | None, *, failed: bool = False, max_chars: int) -> str:

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from neuralstream.errors import LogFormatError
-from neuralstream.logs import locomo, longmemeval, native
-from neuralstream.logs.base import Format, Log
+from neuralstream.logs import locomo, longmemeval, memredis, native, openai, openclaw, sharegpt
+from neuralstream.logs.base import Log
 from neuralstream.logs.files import log_files, read_lines, read_records
 
 __all__ = ["FORMATS", "detect_format"]
@@ -19,6 +19,10 @@ FORMATS = MappingProxyType(
         chosen.name: chosen
         for chosen in (
             native.FORMAT,
+            openclaw.FORMAT,
+            memredis.FORMAT,
+            openai.FORMAT,
+            sharegpt.FORMAT,
             locomo.FORMAT,
             longmemeval.FORMAT,
         )

@@ -47,7 +47,7 @@ def read_lines(log: Log, path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file that are not blank, with their numbers; gzip is unpacked, damaged bytes are replaced.
 
     Raises:
-        LogFormatError: the file cannot be opened.
+        LogFormatError: the log's only file cannot be read; one of several is a problem of the log.
     """
     number = 0
     try:
@@ -58,7 +58,7 @@ def read_lines(log: Log, path: Path) -> Iterator[tuple[int, str]]:
                 if text:
                     yield number, text
     except (OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno:
+        if isinstance(error, OSError) and error.errno and path == log.path:
             raise LogFormatError(f"cannot read {path}: {error.strerror}; name an existing log") from error
         log.problem(number + 1, f"the file breaks off: {error}", path)
 
@@ -72,7 +72,7 @@ def read_records(log: Log, path: Path, *, lines_only: bool = False) -> Iterator[
         lines_only: the format is one value a line, whatever the first line looks like.
 
     Raises:
-        LogFormatError: the file cannot be opened.
+        LogFormatError: the log's only file cannot be read; one of several is a problem of the log.
     """
     lines = read_lines(log, path)
     for number, text in lines:
