@@ -1,0 +1,35 @@
+"""What every test stands on: no setting from outside, no network, a data folder of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from neuralstream.config import Settings
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch, tmp_path):
+    for name in list(os.environ):
+        if name.startswith("NEURALSTREAM_") and not name.startswith("NEURALSTREAM_TEST_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NEURALSTREAM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Settings of an embedded memory in a folder of its own, worked on inside each call."""
+    return Settings(home=tmp_path / "home", cache_dir=tmp_path / "cache", worker="inline")
+
+
+@pytest.fixture(scope="session")
+def benchmark_data():
+    """The folder of public benchmark files, which are not part of the project."""
+    folder = Path(os.environ.get("NEURALSTREAM_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the public benchmark files are not here: set NEURALSTREAM_TEST_DATA, looked in {folder}")
+    return folder
