@@ -51,6 +51,7 @@ class EmbeddedValkey:
         self.socket_path = _socket_path(self.folder)
         self._fsync = settings.buffer.fsync
         self._users: IO[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         with self._alone():
             if not self._answers():
                 self._start()
@@ -71,7 +72,9 @@ class EmbeddedValkey:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._stop()
             except BlockingIOError:
-                pass  # somebody else still uses it
+                if self._process is not None:
+                    # Somebody else still uses it: it outlives its parent, which Popen must not warn about.
+                    self._process.returncode = 0
             finally:
                 self._users.close()
                 self._users = None
@@ -130,13 +133,15 @@ class EmbeddedValkey:
                     "Free the folder, or set redis_url to use a server of your own"
                 )
             time.sleep(_POLL_SECONDS)
-        process.returncode = 0  # it is meant to outlive this object; this keeps Popen from warning about it
+        self._process = process
 
     def _stop(self) -> None:
         self._say(b"SHUTDOWN NOSAVE\r\n")
         deadline = time.monotonic() + _STOP_SECONDS
         while self._answers() and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
+        if self._process is not None:
+            self._process.wait()
 
 
 def _socket_path(folder: Path) -> Path:

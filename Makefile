@@ -1,0 +1,57 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+DATASET ?= workdays@dev
+OUT ?= reports/runs/demo
+LOGS ?= datasets/workdays
+
+export HF_HUB_OFFLINE := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo test test-all lint notebooks lab docs validate clean
+
+demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
+	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
+	$(BIN)/neuralstream notebook run notebooks/02_compare_retrievers.ipynb --out $(OUT) -p dataset $(DATASET) -p out $(OUT)
+
+test: lint  ## lint, types, import contracts and the fast tests
+	$(BIN)/python -m pytest
+
+test-all: lint  ## the slow tests too
+	$(BIN)/python -m pytest -m ""
+
+lint: .venv/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+notebooks: .venv/all.done  ## run every notebook with its own parameters
+	for notebook in notebooks/*.ipynb; do $(BIN)/neuralstream notebook run $$notebook || exit 1; done
+
+lab: .venv/all.done  ## open JupyterLab on the notebooks
+	$(BIN)/jupyter lab notebooks
+
+docs: .venv/dev.done  ## write docs/commands.md and docs/configuration.md anew
+	$(BIN)/python docs/generate.py
+
+validate: .venv/all.done  ## compute what the data set's datasheet claims
+	$(BIN)/neuralstream datasets validate workdays
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache reports/runs
+
+.venv/python.done:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "NeuralStream needs Python 3.11 or later; say which: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/all.done: .venv/python.done pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	touch $@
+
+.venv/dev.done: .venv/all.done
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
