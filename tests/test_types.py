@@ -12,7 +12,7 @@ from neuralstream.types import Gem, Hit, Part, Source, Theme, Turn, Usage, parse
 
 NOON = datetime(2026, 5, 8, 12, 0, tzinfo=UTC)
 
-times = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))
+times = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - their zone is drawn
 names = st.text(min_size=1, max_size=12).filter(str.strip)
 parts = st.builds(Part, st.sampled_from(["user", "assistant", "tool", "person"]), st.text(), st.none() | names)
 turns = st.builds(
@@ -51,6 +51,7 @@ gems = st.builds(
 
 
 def gem(**fields) -> Gem:
+    """A gem with some fields other than usual."""
     plain = {
         "gem_id": "g1",
         "content": "Redis listens on 6381",

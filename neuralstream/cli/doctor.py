@@ -1,0 +1,171 @@
+"""`doctor` and `config show`: what memory is made of here, and which settings are in force."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from neuralstream import __version__
+from neuralstream.cli.options import Call, JsonOption, command, group
+from neuralstream.cli.output import print_json, print_table
+from neuralstream.config import Settings, setting_facts
+from neuralstream.errors import MissingPartError, NeuralStreamError
+
+__all__ = ["add_to"]
+
+commands = typer.Typer()
+config = group("The settings.")
+
+
+class Part(NamedTuple):
+    """What a part is, and its version."""
+
+    what: str
+    version: str = ""
+
+
+class Finding(NamedTuple):
+    """A part that was looked at: whether it can be used, and where not, what to do."""
+
+    part: str
+    ok: bool
+    what: str
+    version: str
+    detail: str
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.add_typer(commands)
+    app.add_typer(config, name="config")
+
+
+@command(commands, "doctor")
+def doctor(call: Call, as_json: JsonOption = False) -> None:
+    """Look at each part: what it is, whether it can be used, its version; exit 3 where one cannot."""
+    settings = call.settings()
+    with _try_out(settings) as tried:
+        findings = [
+            _look("settings", lambda: _settings_part(call)),
+            _look("data folder", lambda: _folder_part(settings.home)),
+            _look("buffer", lambda: _buffer_part(tried)),
+            _look("store", lambda: _store_part(tried)),
+            _look("embedder", lambda: _embedder_part(tried)),
+            _look("extractor", lambda: _extractor_part(tried)),
+        ]
+    if as_json:
+        print_json([finding._asdict() for finding in findings])
+    else:
+        print_table(
+            ("part", "state", "what", "version", "detail"),
+            [(found.part, "ok" if found.ok else "DOWN", *found[2:]) for found in findings],
+        )
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(MissingPartError.exit_code)
+
+
+@command(config, "show")
+def show(call: Call, as_json: JsonOption = False) -> None:
+    """Show every setting's value and where it came from; secrets are masked."""
+    values = call.settings().model_dump(mode="json")
+    layers = Settings.layers(call.config, call.arguments())
+    rows = []
+    for fact in setting_facts():
+        origins = [origin for origin, layer in layers if _within(layer, fact.name) is not _ABSENT]
+        rows.append((fact.name, _within(values, fact.name), origins[-1] if origins else "default"))
+    if as_json:
+        print_json({name: {"value": value, "from": origin} for name, value, origin in rows})
+    else:
+        print_table(("setting", "value", "from"), rows)
+
+
+_ABSENT = object()
+
+
+def _within(layer: Mapping[str, Any], name: str) -> Any:
+    """The value of a dotted name in nested mappings."""
+    found: Any = layer
+    for key in name.split("."):
+        if not isinstance(found, Mapping) or key not in found:
+            return _ABSENT
+        found = found[key]
+    return found
+
+
+@contextmanager
+def _try_out(settings: Settings) -> Iterator[Settings]:
+    """Settings to try the parts with: where there is no data folder yet, looking must not leave one behind."""
+    if settings.home.exists():
+        yield settings
+        return
+    with tempfile.TemporaryDirectory(prefix="neuralstream-doctor-") as home:
+        yield settings.model_copy(update={"home": Path(home)})
+
+
+def _look(part: str, look: Callable[[], Part]) -> Finding:
+    try:
+        found = look()
+    except NeuralStreamError as error:
+        return Finding(part, False, "", "", str(error))
+    return Finding(part, True, found.what, found.version, "")
+
+
+def _settings_part(call: Call) -> Part:
+    layers = dict(Settings.layers(call.config, call.arguments()))
+    file = next((name for name in layers if name not in {"environment", "arguments"}), None)
+    overridden = [
+        f"{name} overrides {fact.name}"
+        for fact in setting_facts()
+        for name in ("environment", "arguments")
+        if file and _within(layers[file], fact.name) is not _ABSENT and _within(layers[name], fact.name) is not _ABSENT
+    ]
+    return Part("; ".join([file or "no file", *overridden]), __version__)
+
+
+def _folder_part(home: Path) -> Part:
+    existing = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise MissingPartError(f"{existing} is not a folder that can be written to; set home to another folder")
+    free = shutil.disk_usage(existing).free / 1e9
+    return Part(f"{home}{'' if home.exists() else ' (made on first use)'}, {free:.1f} GB free")
+
+
+def _buffer_part(settings: Settings) -> Part:
+    from neuralstream.capture.buffer import open_buffer
+
+    buffer = open_buffer(settings, sole_owner=False)
+    try:
+        return Part(buffer.where, buffer.version())
+    finally:
+        buffer.close()
+
+
+def _store_part(settings: Settings) -> Part:
+    from neuralstream.embed import make_embedder
+    from neuralstream.indexing import fingerprint
+    from neuralstream.store import open_store
+
+    store = open_store(settings, fingerprint(make_embedder(settings)))
+    try:
+        return Part("embedded Qdrant", "")
+    finally:
+        store.close()
+
+
+def _embedder_part(settings: Settings) -> Part:
+    from neuralstream.embed import make_embedder
+
+    embedder = make_embedder(settings)
+    dim = len(embedder.embed_query("Does the embedder answer?"))
+    return Part(f"{embedder.name}, {dim} dimensions", embedder.digest[:12])
+
+
+def _extractor_part(settings: Settings) -> Part:
+    from neuralstream.extract import make_extractor
+
+    return Part(make_extractor(settings).name)

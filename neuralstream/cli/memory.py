@@ -1,0 +1,369 @@
+"""Commands on memory: searching, reading, adding, forgetting, moving."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from textwrap import shorten
+from typing import Annotated, Any, Literal, get_args
+
+import typer
+
+from neuralstream.cli.options import Call, JsonOption, SinceOption, UntilOption, command, group, when
+from neuralstream.cli.output import note, print_json, print_table, print_text
+from neuralstream.errors import InputError
+from neuralstream.types import GemTag, Hit, Lane, Mode, Turn
+
+__all__ = ["add_to"]
+
+_SHOWN_CHARS = 240
+"""Characters of a text in a table; `--json` has all of it."""
+
+QueryArgument = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")]
+SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only this session.")]
+_TAGS = "|".join(get_args(GemTag))
+TagOption = Annotated[
+    list[str] | None, typer.Option("--tag", metavar=_TAGS, help="Only gems with this tag; repeatable.")
+]
+
+commands = typer.Typer()
+gems = group("What was distilled.")
+dead_letters = group("Batches of turns that could not be distilled.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.add_typer(commands)
+    app.add_typer(gems, name="gems")
+    app.add_typer(dead_letters, name="deadletters")
+
+
+@command(commands, "search")
+def search(
+    call: Call,
+    query: QueryArgument,
+    *,
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", metavar="|".join(get_args(Mode)), help="Ranking; default: retrieval.mode.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, metavar="N", help="Hits; default: retrieval.k.")] = None,
+    lane: Annotated[
+        Lane | None,
+        typer.Option("--lane", metavar="|".join(get_args(Lane)), help="What is searched; default: retrieval.lane."),
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    session: SessionOption = None,
+    tag: TagOption = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Search as memory stood then (ISO 8601, UTC).")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the score of every signal.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find turns and gems, best first."""
+    with call.open() as memory:
+        hits = memory.search(
+            query,
+            mode=mode,
+            k=k,
+            lane=lane,
+            since=when(since),
+            until=when(until),
+            session_id=session,
+            tags=_tags(tag),
+            as_of=when(as_of),
+            explain=explain,
+        )
+    if as_json:
+        print_json([hit.to_dict() for hit in hits])
+        return
+    signals = sorted({name for hit in hits for name in hit.signals}) if explain else []
+    print_table(
+        ("score", *signals, "kind", "time", "session", "id", "text"),
+        [(hit.score, *map(hit.signals.get, signals), hit.kind, *_place(hit), hit.id, _short(hit.text)) for hit in hits],
+    )
+
+
+@command(commands, "recent")
+def recent(
+    call: Call,
+    *,
+    limit: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many.")] = 20,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    session: SessionOption = None,
+    kind: Annotated[Literal["turn", "gem"], typer.Option("--kind", metavar="turn|gem", help="Turns or gems.")] = "turn",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest turns or gems, newest first."""
+    with call.open() as memory:
+        hits = memory.recent(limit, since=when(since), until=when(until), session_id=session, kind=kind)
+    if as_json:
+        print_json([hit.to_dict() for hit in hits])
+    else:
+        print_table(("time", "session", "id", "text"), [(*_place(hit), hit.id, _short(hit.text)) for hit in hits])
+
+
+@command(commands, "thread")
+def thread(
+    call: Call,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a session from its first turn to its last."""
+    with call.open() as memory:
+        turns = memory.thread(session)
+    if as_json:
+        print_json([turn.to_dict() for turn in turns])
+    else:
+        print_table(
+            ("turn", "time", "speaker", "text"),
+            [(turn.index, turn.created_at, part.label, part.text) for turn in turns for part in turn.parts],
+        )
+
+
+@command(commands, "themes")
+def themes(
+    call: Call,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is talked about again and again, largest first."""
+    with call.open() as memory:
+        found = memory.themes(since=when(since), until=when(until), limit=limit)
+    if as_json:
+        print_json([theme.to_dict() for theme in found])
+    else:
+        print_table(
+            ("turns", "first", "last", "theme", "example"),
+            [
+                (theme.size, theme.first_at, theme.last_at, theme.name, _short(theme.exemplars[0].transcript))
+                for theme in found
+            ],
+        )
+
+
+@command(commands, "context")
+def context(
+    call: Call,
+    query: QueryArgument,
+    budget: Annotated[
+        int | None, typer.Option("--budget", min=0, metavar="TOKENS", help="Most tokens; default: context_budget.")
+    ] = None,
+    session: SessionOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the block that would be put into a model's context."""
+    with call.open() as memory:
+        block = memory.context(query, session_id=session, budget_tokens=budget)
+    if as_json:
+        print_json({"text": block.text, "tokens": block.tokens, "hits": [hit.to_dict() for hit in block.hits]})
+    elif block.text:
+        print_text(block.text)
+    else:
+        note("nothing in memory fits the query and the budget")
+
+
+@command(commands, "remember")
+def remember(
+    call: Call,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One self-contained statement.")],
+    *,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar=_TAGS, help="What it is; default: fact; repeatable.")
+    ] = None,
+    topic: Annotated[list[str] | None, typer.Option("--topic", metavar="WORD", help="Its topic; repeatable.")] = None,
+    importance: Annotated[float, typer.Option("--importance", min=0, max=1, metavar="NUMBER", help="0 to 1.")] = 0.8,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a statement as a gem, and print the gem's id."""
+    with call.open() as memory:
+        gem = memory.remember(text, tags=_tags(tag) or ("fact",), topics=tuple(topic or ()), importance=importance)
+    if as_json:
+        print_json(gem.to_dict())
+    else:
+        print_text(gem.gem_id)
+
+
+@command(gems, "list")
+def list_gems(
+    call: Call,
+    *,
+    session: SessionOption = None,
+    tag: TagOption = None,
+    status: Annotated[
+        Literal["active", "superseded", "any"],
+        typer.Option("--status", metavar="active|superseded|any", help="Which gems."),
+    ] = "active",
+    limit: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How many; default: all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List gems."""
+    with call.open() as memory:
+        found = memory.gems(
+            session_id=session, tags=_tags(tag), status=None if status == "any" else status, limit=limit
+        )
+    if as_json:
+        print_json([gem.to_dict() for gem in found])
+    else:
+        print_table(
+            ("time", "id", "tags", "session", "turns", "content"),
+            [
+                (
+                    gem.created_at,
+                    gem.gem_id,
+                    ", ".join(gem.tags),
+                    gem.source.session_id,
+                    gem.source.turn_range,
+                    _short(gem.content),
+                )
+                for gem in found
+            ],
+        )
+
+
+@command(gems, "show")
+def show_gem(
+    call: Call, gem_id: Annotated[str, typer.Argument(metavar="ID", help="A gem's id.")], as_json: JsonOption = False
+) -> None:
+    """Show everything about one gem."""
+    with call.open() as memory:
+        gem = memory.gem(gem_id)
+    if as_json:
+        print_json(gem.to_dict())
+    else:
+        print_table(("field", "value"), [(name, _plain(value)) for name, value in gem.to_dict().items()])
+
+
+@command(dead_letters, "list")
+def list_dead_letters(call: Call, as_json: JsonOption = False) -> None:
+    """List the batches, each with its reason."""
+    with call.open() as memory:
+        letters = memory.dead_letters(user_id=call.user)
+    if as_json:
+        print_json([letter.to_dict() for letter in letters])
+    else:
+        print_table(
+            ("batch", "session", "turns", "reason"),
+            [(letter.batch_id, letter.session.session_id, len(letter.turns), letter.reason) for letter in letters],
+        )
+
+
+@command(dead_letters, "retry")
+def retry_dead_letters(call: Call, as_json: JsonOption = False) -> None:
+    """Distil the batches again, and print how many there were."""
+    with call.open() as memory:
+        retried = memory.retry_dead_letters(user_id=call.user)
+        left = len(memory.dead_letters(user_id=call.user))
+    _print_count("retried", retried, as_json=as_json, failed_again=left)
+
+
+@command(commands, "forget")
+def forget(
+    call: Call,
+    *,
+    gem: Annotated[str | None, typer.Option("--gem", metavar="ID", help="Forget this gem.")] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Forget this session.")] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="TIME", help="Forget everything older (ISO 8601, UTC).")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a gem, a session, everything before a time, or (with --user alone) everything of a user.
+
+    Prints what was removed, and what was asked again to prove it; exit 1 where anything was found again.
+    """
+    named = [
+        f"{name} {value}"
+        for name, value in (("gem", gem), ("session", session), ("everything before", before))
+        if value
+    ]
+    if named or call.user:
+        _confirm(" and ".join(named or ["everything"]) + (f" of user {call.user}" if call.user else ""), yes=yes)
+    with call.open() as memory:
+        done = memory.forget(gem_id=gem, session_id=session, user_id=call.user, before=when(before))
+    if as_json:
+        print_json(done.to_dict())
+    else:
+        facts = {name: value for name, value in done.to_dict().items() if name not in {"rewritten", "checks", "proved"}}
+        checks = [
+            (f"asked again: {place}", "nothing found" if gone else "FOUND") for place, gone in done.checks.items()
+        ]
+        print_table(("field", "value"), [*facts.items(), *(("on disk", how) for how in done.rewritten), *checks])
+    if not done.proved:
+        note("error: what was forgotten was found again; keep this output and ask for help")
+        raise typer.Exit(1)
+
+
+@command(commands, "export")
+def export(
+    call: Call,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines file to write.", dir_okay=False)],
+    as_json: JsonOption = False,
+) -> None:
+    """Write a user's memory to one file, and print how many records it has."""
+    with call.open() as memory:
+        _print_count("exported", memory.export(file), as_json=as_json)
+
+
+@command(commands, "restore")
+def restore(
+    call: Call,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that `export` wrote.", dir_okay=False)],
+    as_json: JsonOption = False,
+) -> None:
+    """Read a file that `export` wrote, under its own user or `--user`, and print how many records are new."""
+    with call.open() as memory:
+        _print_count("restored", memory.restore(file, user_id=call.user), as_json=as_json)
+
+
+@command(commands, "reindex")
+def reindex(call: Call, as_json: JsonOption = False) -> None:
+    """Rebuild the store after a change of embedder, analyser or engine."""
+    from neuralstream.stream import NeuralStream
+
+    _print_count("reindexed", NeuralStream.reindex(call.settings()), as_json=as_json)
+
+
+def _confirm(what: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone, where there is somebody to ask."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Forget {what}? This cannot be undone.", abort=True, err=True)
+
+
+def _tags(given: Sequence[str] | None) -> tuple[GemTag, ...]:
+    known: tuple[GemTag, ...] = get_args(GemTag)
+    unknown = {*(given or ())} - {*known}
+    if unknown:
+        raise InputError(f"unknown gem tag {', '.join(sorted(unknown))}; use {', '.join(known)}")
+    return tuple(tag for tag in known if tag in (given or ()))
+
+
+def _place(hit: Hit) -> tuple[datetime | None, str]:
+    """When and in which session a hit lies."""
+    session = hit.item.session_id if isinstance(hit.item, Turn) else hit.item.source.session_id
+    return hit.item.created_at, session
+
+
+def _short(text: str) -> str:
+    return shorten(text, _SHOWN_CHARS, placeholder=" …")
+
+
+def _plain(value: Any) -> object:
+    """A field's value as one cell."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {entry}" for name, entry in value.items())
+    return value
+
+
+def _print_count(what: str, count: int, *, as_json: bool, **more: int) -> None:
+    if as_json:
+        print_json({what: count, **more})
+    else:
+        print_table((what, *more), [(count, *more.values())])

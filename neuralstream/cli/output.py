@@ -1,0 +1,112 @@
+"""What the commands print: results to stdout, everything else to stderr.
+
+On a terminal tables are drawn with rich, which respects NO_COLOR. Elsewhere a table is lines of tab-separated cells
+under a line of names, for `cut`, `awk` and spreadsheets; `--json` prints one JSON document either way.
+"""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import typer
+
+__all__ = ["Progress", "note", "print_json", "print_table", "print_text", "progress", "show_time"]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that could steer a terminal: remembered text is not trusted."""
+
+_PLAIN_SECONDS = 5.0
+"""Time between progress lines where there is no terminal."""
+
+Progress = Callable[[str, int, int | None], None]
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def print_text(text: str) -> None:
+    """Print text, without characters that could steer a terminal."""
+    typer.echo(_CONTROL.sub("", text))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; None is an empty cell, and a float has four decimals."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not sys.stdout.isatty():
+        for line in ([*columns], *cells):
+            typer.echo("\t".join(" ".join(cell.split()) for cell in line))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        is_number = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for line in cells:
+        table.add_row(*map(Text, line))
+    Console().print(table)
+
+
+def note(message: str) -> None:
+    """Tell the reader something that is not the result."""
+    typer.echo(_CONTROL.sub("", message), err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Show how far something long has come: a bar on a terminal, a line every few seconds elsewhere.
+
+    Yields:
+        A function that is told the stage, what is done, and how much there is to do (None where that is unknown).
+    """
+    if not sys.stderr.isatty():
+        yield _plain_progress()
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(),
+    )  # fmt: skip
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
+
+
+def show_time(moment: datetime | None) -> str:
+    """A time for people, to the minute, UTC."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _plain_progress() -> Progress:
+    shown_at = time.monotonic()
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= _PLAIN_SECONDS:
+            shown_at = time.monotonic()
+            note(f"{stage}: {done}" + ("" if total is None else f" of {total}"))
+
+    return report
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, datetime):
+        return show_time(value)
+    return _CONTROL.sub("", str(value))

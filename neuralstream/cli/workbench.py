@@ -1,0 +1,134 @@
+"""Commands of the workbench: evaluating, data sets, notebooks. The workbench loads on first use."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from neuralstream.cli.options import Call, JsonOption, command, group
+from neuralstream.cli.output import note, print_json, print_table, print_text, progress
+from neuralstream.errors import InputError
+
+if TYPE_CHECKING:
+    from neuralstream.types import Lane
+
+__all__ = ["add_to"]
+
+SpecArgument = Annotated[str, typer.Argument(metavar="SPEC", help="[FORMAT:]NAME-OR-PATH[@SPLIT]")]
+
+commands = typer.Typer()
+data_sets = group("Labelled conversation logs.")
+notebooks = group("Notebooks of the workbench.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.add_typer(commands)
+    app.add_typer(data_sets, name="datasets")
+    app.add_typer(notebooks, name="notebook")
+
+
+@command(commands, "eval")
+def evaluate(
+    call: Call,
+    *,
+    dataset: Annotated[
+        str, typer.Option("--dataset", metavar="SPEC", help="Labelled logs: [FORMAT:]NAME-OR-PATH[@SPLIT].")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run.", file_okay=False)],
+    modes: Annotated[
+        str | None, typer.Option("--modes", metavar="MODE,...", help="Rankings to compare; default: every one served.")
+    ] = None,
+    lane: Annotated[
+        str, typer.Option("--lane", metavar="LANE,...", help="What is searched: turns, gems, all.")
+    ] = "turns",
+    as_json: JsonOption = False,
+) -> None:
+    """Score retrieval on labelled logs, through the code that serves."""
+    from neuralstream.workbench import evaluate as workbench
+    from neuralstream.workbench.report import comparison_rows
+
+    with progress() as report:
+        run = workbench.evaluate(
+            dataset,
+            call.settings(),
+            modes=tuple(modes.split(",")) if modes else workbench.MODES,
+            lanes=cast("tuple[Lane, ...]", tuple(lane.split(","))),  # it refuses others
+            out=out,
+            progress=report,
+        )
+    note(f"run written to {out}")
+    if as_json:
+        print_json(run.metrics)
+    else:
+        columns, *rows = comparison_rows(run)
+        print_table(columns, rows)
+
+
+@data_sets.command("list")
+def list_sets(as_json: JsonOption = False) -> None:
+    """List the shipped sets, our own labelled one first."""
+    from neuralstream.workbench.datasets import list_datasets
+
+    sets = list_datasets()
+    if as_json:
+        print_json(sets)
+    else:
+        print_table(
+            ("name", "licence", "splits", "description"),
+            [(one["name"], one["licence"], ", ".join(one["splits"]), one["description"]) for one in sets],
+        )
+
+
+@data_sets.command("stats")
+def show_stats(spec: SpecArgument, as_json: JsonOption = False) -> None:
+    """Show what a set holds."""
+    from neuralstream.workbench.datasets import stats
+
+    found = stats(spec)
+    if as_json:
+        print_json(found)
+        return
+    categories = found.pop("by_category")
+    counts = [(f"questions: {name}", count) for name, count in categories.items()]
+    print_table(("fact", "value"), [*found.items(), *counts])
+
+
+@data_sets.command("validate")
+def validate_set(spec: SpecArgument, as_json: JsonOption = False) -> None:
+    """Check a set against the rules it has to meet; exit 1 where one is broken."""
+    from neuralstream.workbench.validate import validate
+
+    checks = validate(spec)
+    if as_json:
+        print_json([check._asdict() for check in checks])
+    else:
+        print_table(
+            ("result", "check", "value", "rule"),
+            [("pass" if check.passed else "FAIL", check.name, check.value, check.rule) for check in checks],
+        )
+    if not all(check.passed for check in checks):
+        raise typer.Exit(1)
+
+
+@notebooks.command("run")
+def run_notebook(
+    notebook: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="An .ipynb file.", dir_okay=False)],
+    values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", hidden=True)] = None,
+    names: Annotated[
+        list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter; repeatable.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the executed notebook goes.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a notebook with parameters, and print the folder of its results."""
+    from neuralstream.workbench import notebook as workbench
+
+    names, values = names or [], values or []
+    if len(names) != len(values):
+        raise InputError(f"{len(names)} names and {len(values)} values; write each parameter as -p NAME VALUE")
+    result = workbench.run_notebook(notebook, dict(zip(names, values, strict=True)), out)
+    if as_json:
+        print_json(result)
+    else:
+        print_text(result["parameters"]["out"])

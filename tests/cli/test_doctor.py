@@ -1,0 +1,83 @@
+import pytest
+
+PARTS = ["settings", "data folder", "buffer", "store", "embedder", "extractor"]
+
+
+def test_doctor_looks_at_every_part(cli):
+    """Every part is named with what it is and its version; all good is exit code 0."""
+    ran = cli("doctor")
+    assert ran.code == 0
+    rows = {row["part"]: row for row in ran.rows}
+    assert list(rows) == PARTS
+    assert {row["state"] for row in rows.values()} == {"ok"}
+    assert rows["buffer"]["version"].startswith("Valkey")
+    assert rows["store"]["version"]
+
+
+def test_doctor_leaves_nothing_behind(cli, tmp_path):
+    """Looking does not make the data folder."""
+    assert cli("doctor").code == 0
+    assert not (tmp_path / "home").exists()
+
+
+def test_doctor_names_what_is_down(cli):
+    """A part that does not answer is reported with what to do, the others still are, and the exit code is 3."""
+    ran = cli("doctor", "--set", "redis_url=redis://:hunter2@127.0.0.1:1/0", "--json")
+    assert ran.code == 3
+    found = {part["part"]: part for part in ran.json}
+    assert list(found) == PARTS
+    assert not found["buffer"]["ok"]
+    assert "127.0.0.1:1" in found["buffer"]["detail"]
+    assert "hunter2" not in ran.out
+    assert found["store"]["ok"]
+
+
+def test_doctor_says_who_holds_the_store(memory):
+    """A store that another process owns is reported as such."""
+    from neuralstream import NeuralStream, Settings
+
+    with NeuralStream(Settings.load(worker="inline")):
+        ran = memory("doctor", "--json")
+    assert ran.code == 3
+    assert "process" in {part["part"]: part for part in ran.json}["store"]["detail"]
+
+
+def test_doctor_says_what_overrides_the_file(cli, tmp_path, monkeypatch):
+    """A variable that overrides a value of the file is named."""
+    (tmp_path / "neuralstream.toml").write_text("batch_size = 3\n")
+    monkeypatch.setenv("NEURALSTREAM_BATCH_SIZE", "4")
+    settings = cli("doctor", "--json").json[0]["what"]
+    assert "neuralstream.toml" in settings
+    assert "environment overrides batch_size" in settings
+
+
+def test_config_show_says_where_values_come_from(cli, tmp_path, monkeypatch):
+    """Each setting has its value and its origin; the highest layer wins."""
+    file = tmp_path / "mine.toml"
+    file.write_text('batch_size = 3\ncontext_threshold = 44\n[retrieval]\nmode = "bm25"\n')
+    monkeypatch.setenv("NEURALSTREAM_BATCH_SIZE", "4")
+    shown = cli("config", "show", "--config", file, "--set", "retrieval.k=9", "--user", "ada", "--json").json
+    assert shown["batch_size"] == {"value": 4, "from": "environment"}
+    assert shown["context_threshold"] == {"value": 44.0, "from": str(file)}
+    assert shown["retrieval.mode"] == {"value": "bm25", "from": str(file)}
+    assert shown["retrieval.k"] == {"value": 9, "from": "arguments"}
+    assert shown["user_id"] == {"value": "ada", "from": "arguments"}
+    assert shown["max_gems_injected"] == {"value": 10, "from": "default"}
+
+
+def test_config_show_masks_secrets(cli, monkeypatch):
+    """Neither addresses with passwords nor keys are printed."""
+    monkeypatch.setenv("NEURALSTREAM_REDIS_URL", "redis://:hunter2@host")
+    ran = cli("config", "show", "--set", "qdrant_api_key=hunter2")
+    assert ran.code == 0
+    assert "hunter2" not in ran.out + ran.err
+    assert {row["setting"]: row["from"] for row in ran.rows}["qdrant_api_key"] == "arguments"
+
+
+@pytest.mark.parametrize("text", ["batch_size=0", "batch_size", "nonsense=1"])
+def test_wrong_settings_are_wrong_use(cli, text):
+    """A setting that cannot be is a line on stderr and exit code 2."""
+    ran = cli("config", "show", "--set", text)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1

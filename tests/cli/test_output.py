@@ -1,0 +1,104 @@
+import io
+import json
+import re
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
+
+import pytest
+
+from neuralstream.cli import output
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A context in which both streams are one terminal with colours, 60 columns wide."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    @contextmanager
+    def switched_on():
+        screen = Screen()
+        with redirect_stdout(screen), redirect_stderr(screen):
+            yield screen
+
+    return switched_on
+
+
+def test_plain_tables_are_one_line_a_row(capsys):
+    """Where there is no terminal, cells are tab-separated and never hold a tab or a line end of their own."""
+    output.print_table(("a", "b", "c"), [("x\ty\nz", None, 0.5), (True, 3, datetime(2026, 5, 8, 12, tzinfo=UTC))])
+    assert capsys.readouterr().out == "a\tb\tc\nx y z\t\t0.5000\nyes\t3\t2026-05-08 12:00\n"
+
+
+def test_remembered_text_cannot_steer_the_terminal(terminal):
+    """Escape sequences in a text are printed without the escape."""
+    with terminal() as screen:
+        output.print_table(("text",), [("\x1b]0;owned\x07\x1b[2Jhello",)])
+        output.print_text("\x1b[2Jhello")
+        output.note("\x1b[2Jhello")
+    assert screen.getvalue().count("hello") == 3
+    assert "\x1b]0" not in screen.getvalue()
+    assert "\x1b[2J" not in screen.getvalue()
+
+
+def test_markup_in_a_text_is_text(terminal):
+    """Square brackets are printed as they are."""
+    with terminal() as screen:
+        output.print_table(("text",), [("[red]hello[/red] [x]",)])
+    assert "[red]hello[/red] [x]" in screen.getvalue()
+
+
+@pytest.mark.parametrize("colours", [True, False])
+def test_colours_respect_no_color(terminal, monkeypatch, colours):
+    """A bar has colours on a terminal, and none with NO_COLOR."""
+    if not colours:
+        monkeypatch.setenv("NO_COLOR", "1")
+    with terminal() as screen, output.progress() as report:
+        report("capture", 5, 10)
+    assert ("\x1b[38" in screen.getvalue() or "\x1b[3" in screen.getvalue()) == colours
+
+
+def test_a_table_fits_the_terminal(terminal):
+    """A long text is folded, not cut, and is drawn under a line."""
+    with terminal() as screen:
+        output.print_table(("text",), [("word " * 40 + "end",)])
+    assert "end" in screen.getvalue()
+    assert "─" in screen.getvalue()
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines())) <= 60
+
+
+def test_json_keeps_every_letter(capsys):
+    """JSON is one document, with letters as they are."""
+    output.print_json({"text": "Grüße 你好"})
+    printed = capsys.readouterr().out
+    assert "Grüße 你好" in printed
+    assert json.loads(printed) == {"text": "Grüße 你好"}
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    """Plain progress goes to stderr, at most every few seconds."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with output.progress() as report:
+        report("capture", 1, 10)
+        now[0] = 6.0
+        report("capture", 5, 10)
+        report("capture", 6, 10)
+        now[0] = 12.0
+        report("ask", 3, None)
+    assert capsys.readouterr() == ("", "capture: 5 of 10\nask: 3\n")
+
+
+def test_progress_on_a_terminal_stays_off_stdout(terminal):
+    """A bar is drawn on stderr."""
+    with terminal(), redirect_stdout(io.StringIO()) as stdout, output.progress() as report:
+        report("capture", 5, 10)
+    assert stdout.getvalue() == ""
