@@ -1,86 +1,92 @@
 """Memory in the process: Qdrant's own engine as a library, no server to install.
 
-One process owns the folder at a time. Searches compare every point that the filter lets through: 4 ms per 20,000 points.
-The engine's HNSW graph is never built, because building it for 20,000 points blocked every read for 80 s; memory that
+One process owns the folder at a time. A search compares every point that the filter lets through, 20,000 in 4 ms. The
+engine's HNSW graph is never built, because building it for 20,000 points blocked every read for 80 s; memory that
 outgrows this belongs on a Qdrant server.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
 
 from neuralstream.embed.base import Vectors
-from neuralstream.errors import MissingPartError, StoreError, StoreMismatchError
-from neuralstream.store.base import Fingerprint, Point, Ranked, Record, Where
-from neuralstream.store.folder import StoreFolder
-from neuralstream.store.schema import GEMS, TEXT_FIELDS, TURNS, VECTORS
+from neuralstream.errors import MissingPartError, StoreError
+from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
+from neuralstream.store.folder import Generation, StoreFolder
+from neuralstream.store.schema import DATETIME_FIELDS, GEMS, INTEGER_FIELDS, TEXT_FIELDS, TURNS, VECTORS
 from neuralstream.store.shared import (
     PAGE,
     AnyOf,
     Between,
     Ids,
+    Rebuild,
     best,
     check_collection,
+    check_deletion,
+    check_fingerprint,
     check_points,
-    check_query,
+    check_user,
+    check_vector,
     conditions,
     corpus,
+    known_ids,
     latest,
-    mismatch,
-    point_id,
     query_text,
-    tenant,
 )
 
-if TYPE_CHECKING:
-    import qdrant_edge
+try:
+    import qdrant_edge as engine
+except ImportError:
+    raise MissingPartError(
+        "the embedded store needs the package qdrant-edge-py: pip install 'neuralstream[embedded]', or set qdrant_url to "
+        "a Qdrant server"
+    ) from None
 
-__all__ = ["EdgeStore"]
+__all__ = ["EdgeStore", "rebuild_edge"]
 
 _FILTERED_FIELDS = ("user_id", "kind", "session_id", "tags", "status")
-"""The keyword fields a `Where` can name. An index no condition uses would cost its fsyncs when the store is made."""
+"""The keyword fields a `Where` can name; an index no condition uses would only slow down making a store."""
 
+Shards = dict[str, engine.EdgeShard]
 T = TypeVar("T")
 
 
 class EdgeStore:
-    """A MemoryStore in a folder.
+    """A MemoryStore in a folder. Its methods are described there.
 
     Args:
-        folder: where it lies; made if missing.
-        fingerprint: what it is filled by.
+        path: the folder; made if missing.
+        fingerprint: what the store is filled by.
         check: refuse a store that was filled by something else. Without, it opens under what it was filled by.
 
     Raises:
-        MissingPartError: the engine is not installed.
-        StoreLockedError: another process holds the folder.
+        StoreLockedError: another process, or another store of this one, holds the folder.
         StoreMismatchError: the store was filled by something else.
     """
 
-    def __init__(self, folder: Path, fingerprint: Fingerprint, *, check: bool = True) -> None:
-        self._engine = _import_engine()
-        self._guard = threading.RLock()
-        self._shards: dict[str, qdrant_edge.EdgeShard] = {}
-        self._owner: EdgeStore | None = None
-        self._folder = StoreFolder(folder)
+    def __init__(self, path: Path, fingerprint: Fingerprint, *, check: bool = True) -> None:
+        self._guard = RLock()
+        self._shards: Shards = {}
+        self._folder = StoreFolder(path)
         try:
             stored = self._folder.current
             if stored is None:
-                self._fingerprint = fingerprint
-                path = self._folder.fresh()
-                self._shards = _create(self._engine, path, fingerprint.dim)
-                self._folder.publish(path, fingerprint)
-                return
-            if check and stored.fingerprint != fingerprint:
-                raise StoreMismatchError(mismatch(stored.fingerprint, fingerprint, str(folder)))
+                stored = Generation(self._folder.fresh(), fingerprint)
+                self._shards = _open(stored)
+                self._folder.publish(stored)
+            else:
+                if check:
+                    check_fingerprint(stored.fingerprint, fingerprint, str(path))
+                self._shards = _open(stored)
             self._fingerprint = stored.fingerprint
-            self._shards = _load(self._engine, stored.path)
         except BaseException:
             self.close()
             raise
@@ -91,104 +97,94 @@ class EdgeStore:
         return self._fingerprint
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        """See MemoryStore. The engine's write-ahead log has the points when this returns."""
+        """See MemoryStore. The engine's write-ahead log holds the points when this returns."""
         check_points(points, self._fingerprint.dim)
-        make = self._engine.Point
-        made = [
-            make(
-                _known(point.id),
-                {name: np.asarray(vector, np.float32).tolist() for name, vector in point.vectors.items()},
-                dict(point.payload),
-            )
-            for point in points
-        ]
-        self._update(collection, self._engine.UpdateOperation.upsert_points, made)
+        made = [Record(point.id, point.payload, point.vectors) for point in points]
+        self._run(collection, "write points", lambda shard: _write(shard, made))
 
     def set_payload(self, collection: str, ids: Sequence[str], payload: Mapping[str, Any]) -> None:
         """See MemoryStore."""
-        where = Where(user_id=None, ids=tuple(ids))
-        self._update(collection, self._engine.UpdateOperation.set_payload_by_filter, self._filter(where), dict(payload))
+        existing = _filter(Where(user_id=None, ids=tuple(ids)))
+        change = engine.UpdateOperation.set_payload_by_filter(existing, dict(payload))
+        self._run(collection, "write points", lambda shard: shard.update(change))
 
     def retrieve(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """See MemoryStore."""
-        known = [known for known in map(point_id, ids) if known is not None]
-        found = self._run(collection, "read points", lambda shard: shard.retrieve(list(known), True, with_vectors))
+        known = known_ids(ids)
+        found = self._run(collection, "read points", lambda shard: shard.retrieve([*known], True, with_vectors))
         records = {str(point.id): _record(point) for point in found}
-        return [records[known_id] for known_id in known if known_id in records]
+        return [records[point_id] for point_id in known if point_id in records]
 
     def dense(
         self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool
     ) -> list[Ranked]:
         """See MemoryStore."""
-        check_query(vector, using, self._fingerprint.dim)
-        tenant(where, "a vector query")
-        query = self._engine.Query.Nearest(np.asarray(vector, np.float32).tolist(), using)
-        params = self._engine.SearchParams(exact=exact)
-        return self._ranked(collection, query, where, limit, params)
+        check_vector(vector, using, self._fingerprint.dim)
+        query = engine.Query.Nearest(_floats(vector), using)
+        return self._ranked(collection, query, where, limit, engine.SearchParams(exact=exact))
 
     def text(
         self, collection: str, terms: Sequence[str], field: str, where: Where, limit: int, *, k1: float, b: float
     ) -> list[Ranked]:
         """See MemoryStore."""
-        query = self._engine.TextQuery(field, query_text(terms, field, where), self._engine.Bm25Params(k1, b))
-        params = self._engine.SearchParams(idf=self._engine.IdfParams(self._filter(corpus(where))))
+        query = engine.TextQuery(field, query_text(terms, field, where), engine.Bm25Params(k1, b))
+        params = engine.SearchParams(idf=engine.IdfParams(_filter(corpus(where))))
         return self._ranked(collection, query, where, limit, params)
 
     def newest(self, collection: str, where: Where, limit: int) -> list[Record]:
         """See MemoryStore."""
-        tenant(where, "the newest points")
-        order = self._engine.OrderBy("created_at", self._engine.Direction.Desc)
+        check_user(where)
+        order = engine.OrderBy("created_at", engine.Direction.Desc)
 
         def fetch(size: int) -> list[Record]:
-            request = self._engine.QueryRequest(
-                limit=size, query=order, filter=self._filter(where), with_payload=["created_at", "index"]
+            request = engine.QueryRequest(
+                limit=size, query=order, filter=_filter(where), with_payload=["created_at", "index"]
             )
-            return [_record(hit) for hit in self._run(collection, "read points", lambda shard: shard.query(request))]
+            return list(map(_record, self._run(collection, "read points", lambda shard: shard.query(request))))
 
         return self.retrieve(collection, [record.id for record in latest(fetch, limit)])
 
     def scroll(self, collection: str, where: Where, *, with_vectors: bool = False) -> Iterator[Record]:
         """See MemoryStore."""
-        offset = None
+        offset: engine.PointId | None = None
         while True:
-            request = self._engine.ScrollRequest(
-                offset=offset, limit=PAGE, filter=self._filter(where), with_payload=True, with_vector=with_vectors
+            request = engine.ScrollRequest(
+                offset=offset, limit=PAGE, filter=_filter(where), with_payload=True, with_vector=with_vectors
             )
-            page, offset = self._run(collection, "read points", lambda shard, page=request: shard.scroll(page))
+            page, offset = self._run(collection, "read points", _scroller(request))
             yield from map(_record, page)
             if offset is None:
                 return
 
     def count(self, collection: str, where: Where) -> int:
         """See MemoryStore."""
-        request = self._engine.CountRequest(filter=self._filter(where), exact=True)
+        request = engine.CountRequest(filter=_filter(where), exact=True)
         return self._run(collection, "count points", lambda shard: shard.count(request))
 
     def delete(self, collection: str, where: Where) -> int:
         """See MemoryStore."""
-        if conditions(where) == ((), ()):
-            raise StoreError("delete without any condition would empty the store; name a user, session, ids or time")
+        check_deletion(where)
+        removal = engine.UpdateOperation.delete_points_by_filter(_filter(where))
         with self._guard:
             doomed = self.count(collection, where)
-            if doomed:
-                self._update(collection, self._engine.UpdateOperation.delete_points_by_filter, self._filter(where))
+            self._run(collection, "delete points", lambda shard: shard.update(removal))
         return doomed
 
     def purge(self) -> str:
         """Copy what survives into fresh files and remove the old ones, write-ahead log included."""
         with self._guard:
-            copied = {collection: self.count(collection, Where(user_id=None)) for collection in (GEMS, TURNS)}
-            path = self._folder.fresh()
-            fresh = _create(self._engine, path, self._fingerprint.dim)
-            for collection, shard in fresh.items():
-                self._copy(collection, shard)
-            _close(fresh)
+            fresh = Generation(self._folder.fresh(), self._fingerprint)
+            shards = _open(fresh)
+            try:
+                copied = {collection: self._copy(collection, shard) for collection, shard in shards.items()}
+            finally:
+                _close(shards)
             _close(self._shards)
-            self._folder.publish(path, self._fingerprint)
-            self._shards = _load(self._engine, path)
+            self._folder.publish(fresh)
+            self._shards = _open(fresh)
         return (
-            f"rewrote the embedded store with its {copied[TURNS]} turn points and {copied[GEMS]} gem points and removed the "
-            "old files, write-ahead log included"
+            f"rewrote the embedded store with its {copied[TURNS]} turn points and {copied[GEMS]} gem points; the old "
+            "files and their write-ahead log are gone"
         )
 
     def close(self) -> None:
@@ -196,109 +192,127 @@ class EdgeStore:
         with self._guard:
             _close(self._shards)
             self._shards = {}
-            if self._owner is None:
-                self._folder.release()
+            self._folder.release()
 
-    def _copy(self, collection: str, target: qdrant_edge.EdgeShard) -> None:
-        make = self._engine.Point
-        batch: list[qdrant_edge.Point] = []
+    @contextmanager
+    def replacing(self, fingerprint: Fingerprint) -> Iterator[MemoryStore]:
+        """An empty store that takes this one's place, closing it, when the block ends without an error."""
+        try:
+            with closing(EdgeStore(self._folder.next, fingerprint)) as new:
+                yield new
+            with self._guard:
+                _close(self._shards)
+                self._shards = {}
+                self._folder.adopt_next()
+        finally:
+            self._folder.sweep()
 
-        def write() -> None:
-            target.update(self._engine.UpdateOperation.upsert_points(batch))
-            batch.clear()
+    def _copy(self, collection: str, target: engine.EdgeShard) -> int:
+        """Write every point of a collection into another shard, a page at a time, and return how many there were."""
+        copied = 0
+        records = self.scroll(collection, Where(user_id=None), with_vectors=True)
+        while page := list(islice(records, PAGE)):
+            _write(target, page)
+            copied += len(page)
+        return copied
 
-        for record in self.scroll(collection, Where(user_id=None), with_vectors=True):
-            vectors = {name: vector.tolist() for name, vector in record.vectors.items()}
-            batch.append(make(record.id, vectors, dict(record.payload)))
-            if len(batch) == PAGE:
-                write()
-        write()
+    def _ranked(
+        self, collection: str, query: engine.ScoringQueryType, where: Where, limit: int, params: engine.SearchParams
+    ) -> list[Ranked]:
+        check_user(where)
 
-    def _ranked(self, collection: str, query: Any, where: Where, limit: int, params: Any) -> list[Ranked]:
         def fetch(size: int) -> list[Ranked]:
-            request = self._engine.QueryRequest(limit=size, query=query, filter=self._filter(where), params=params)
+            request = engine.QueryRequest(limit=size, query=query, filter=_filter(where), params=params)
             hits = self._run(collection, "search", lambda shard: shard.query(request))
             return [Ranked(str(hit.id), hit.score) for hit in hits]
 
         return best(fetch, limit)
 
-    def _update(self, collection: str, operation: Callable[..., qdrant_edge.UpdateOperation], *arguments: Any) -> None:
-        self._run(collection, "write points", lambda shard: shard.update(operation(*arguments)))
-
-    def _run(self, collection: str, doing: str, call: Callable[[qdrant_edge.EdgeShard], T]) -> T:
+    def _run(self, collection: str, doing: str, call: Callable[[engine.EdgeShard], T]) -> T:
         check_collection(collection)
         with self._guard:
             if not self._shards:
                 raise StoreError("the store is closed; open it again")
             try:
                 return call(self._shards[collection])
-            except Exception as error:  # the engine raises bare Exception, TypeError and ValueError
+            except Exception as error:  # the engine raises bare Exception, and TypeError for text that is not Unicode
                 raise StoreError(f"the embedded store could not {doing}: {str(error)[:300]}") from error
 
-    def _filter(self, where: Where) -> qdrant_edge.Filter:
-        must, must_not = conditions(where)
-        return self._engine.Filter(
-            must=[self._condition(c) for c in must], must_not=[self._condition(c) for c in must_not]
-        )
 
-    def _condition(self, condition: AnyOf | Ids | Between) -> qdrant_edge.FieldCondition | qdrant_edge.HasIdCondition:
-        engine = self._engine
-        if isinstance(condition, Ids):
-            return engine.HasIdCondition(set(condition.ids))
-        if isinstance(condition, AnyOf):
-            return engine.FieldCondition(condition.field, match=engine.MatchAny(list(condition.values)))
-        limits = engine.RangeDateTime if condition.field == "created_at" else engine.RangeFloat
-        return engine.FieldCondition(condition.field, range=limits(gte=condition.low, lte=condition.high))
+@contextmanager
+def rebuild_edge(path: Path, fingerprint: Fingerprint) -> Iterator[Rebuild]:
+    """See `neuralstream.store.rebuilding`."""
+    with closing(EdgeStore(path, fingerprint, check=False)) as old, old.replacing(fingerprint) as new:
+        yield Rebuild(old, new)
 
 
-def _import_engine() -> Any:
-    try:
-        import qdrant_edge
-    except ImportError:
-        raise MissingPartError(
-            "the embedded store needs the package qdrant-edge-py: pip install 'neuralstream[embedded]', or set qdrant_url "
-            "to a Qdrant server"
-        ) from None
-    return qdrant_edge
+def _open(generation: Generation) -> Shards:
+    """The shards of a generation, made where they are missing. Making one waits for the disk, so both go at once."""
 
-
-def _create(engine: Any, path: Path, dim: int) -> dict[str, qdrant_edge.EdgeShard]:
-    """Empty shards. Each index costs several fsyncs, so the two are made side by side."""
-
-    def create(collection: str) -> qdrant_edge.EdgeShard:
-        vector = engine.EdgeVectorParams(size=dim, distance=engine.Distance.Cosine)
-        shard = engine.EdgeShard.create(
-            str(path / collection), engine.EdgeConfig(vectors=dict.fromkeys(VECTORS, vector))
-        )
-        index = engine.UpdateOperation.create_field_index
-        for name in _FILTERED_FIELDS:
-            shard.update(index(name, engine.KeywordIndexParams(is_tenant=name == "user_id")))
-        for name in TEXT_FIELDS:
-            shard.update(index(name, engine.TextIndexParams(scoring=True)))
-        shard.update(index("created_at", engine.DatetimeIndexParams()))
-        shard.update(index("index", engine.IntegerIndexParams(lookup=False, range=True)))
-        return shard
+    def shard(collection: str) -> engine.EdgeShard:
+        path = generation.path / collection
+        return engine.EdgeShard.load(str(path)) if path.exists() else _create(path, generation.fingerprint.dim)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return dict(zip((GEMS, TURNS), pool.map(create, (GEMS, TURNS)), strict=True))
+        return dict(zip((GEMS, TURNS), pool.map(shard, (GEMS, TURNS)), strict=True))
 
 
-def _load(engine: Any, path: Path) -> dict[str, qdrant_edge.EdgeShard]:
-    return {collection: engine.EdgeShard.load(str(path / collection)) for collection in (GEMS, TURNS)}
+def _create(path: Path, dim: int) -> engine.EdgeShard:
+    vector = engine.EdgeVectorParams(size=dim, distance=engine.Distance.Cosine)
+    shard = engine.EdgeShard.create(str(path), engine.EdgeConfig(vectors=dict.fromkeys(VECTORS, vector)))
+    index = engine.UpdateOperation.create_field_index
+    for field in _FILTERED_FIELDS:
+        shard.update(index(field, engine.KeywordIndexParams(is_tenant=field == "user_id")))
+    for field in TEXT_FIELDS:
+        shard.update(index(field, engine.TextIndexParams(scoring=True)))
+    for field in DATETIME_FIELDS:
+        shard.update(index(field, engine.DatetimeIndexParams()))
+    for field in INTEGER_FIELDS:
+        shard.update(index(field, engine.IntegerIndexParams(lookup=False, range=True)))
+    return shard
 
 
-def _close(shards: dict[str, qdrant_edge.EdgeShard]) -> None:
+def _close(shards: Shards) -> None:
     for shard in shards.values():
         shard.flush()
         shard.close()
 
 
+def _write(shard: engine.EdgeShard, records: Sequence[Record]) -> None:
+    points = [
+        engine.Point(
+            record.id, {name: _floats(vector) for name, vector in record.vectors.items()}, dict(record.payload)
+        )
+        for record in records
+    ]
+    shard.update(engine.UpdateOperation.upsert_points(points))
+
+
+def _scroller(
+    request: engine.ScrollRequest,
+) -> Callable[[engine.EdgeShard], tuple[list[engine.Record], engine.PointId | None]]:
+    return lambda shard: shard.scroll(request)
+
+
+def _filter(where: Where) -> engine.Filter:
+    must, must_not = conditions(where)
+    return engine.Filter(must=list(map(_condition, must)), must_not=list(map(_condition, must_not)))
+
+
+def _condition(condition: AnyOf | Ids | Between) -> engine.ConditionType:
+    if isinstance(condition, Ids):
+        return engine.HasIdCondition(set(condition.ids))
+    if isinstance(condition, AnyOf):
+        return engine.FieldCondition(condition.field, match=engine.MatchAny(list(condition.values)))
+    limits: Any = engine.RangeDateTime if condition.field in DATETIME_FIELDS else engine.RangeFloat
+    return engine.FieldCondition(condition.field, range=limits(gte=condition.low, lte=condition.high))
+
+
+def _floats(vector: Vectors) -> list[float]:
+    floats: list[float] = np.asarray(vector, np.float32).tolist()
+    return floats
+
+
 def _record(point: Any) -> Record:
     vectors = {name: np.asarray(values, np.float32) for name, values in (point.vector or {}).items()}
     return Record(str(point.id), point.payload or {}, vectors)
-
-
-def _known(value: str) -> str:
-    known = point_id(value)
-    assert known is not None
-    return known

@@ -5,9 +5,10 @@
       store.json           the generation that counts, and its fingerprint
       generation-…/turns   the engine's files
       generation-…/gems
+      next/                a store that is being filled to replace this one
 
-A rewrite (purge, reindex) fills a new generation beside the old one and then replaces `store.json`, in one rename. A crash
-at any moment leaves a `store.json` that names a complete generation; what it does not name is removed at the next open.
+A rewrite (purge, reindex) fills a new generation beside the old one and then replaces `store.json`, in one rename. A
+crash at any moment leaves a `store.json` that names a complete generation; the rest is removed at the next open.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ __all__ = ["Generation", "StoreFolder"]
 
 _LOCK = "lock"
 _MANIFEST = "store.json"
+_DRAFT = ".draft"
 _PREFIX = "generation-"
+_NEXT = "next"
 
 
 class Generation(NamedTuple):
@@ -57,10 +60,15 @@ class StoreFolder:
         self._lock: IO[str] | None = _take_lock(path / _LOCK)
         try:
             self.current = _read_manifest(path / _MANIFEST)
-            self._sweep()
+            self.sweep()
         except BaseException:
             self.release()
             raise
+
+    @property
+    def next(self) -> Path:
+        """Where a whole store can be filled that `adopt_next` then puts in this one's place."""
+        return self.path / _NEXT
 
     def fresh(self) -> Path:
         """A path for a generation that does not count yet."""
@@ -68,20 +76,37 @@ class StoreFolder:
         path.mkdir()
         return path
 
-    def publish(self, path: Path, fingerprint: Fingerprint) -> None:
+    def publish(self, generation: Generation) -> None:
         """Make a generation the one that counts, and remove every other."""
-        for folder, _, files in os.walk(path):
+        for folder, _, files in os.walk(generation.path):
             for name in files:
                 _sync(Path(folder) / name)
             _sync(Path(folder))
-        draft = self.path / f"{_MANIFEST}.next"
-        written = {"schema_version": SCHEMA_VERSION, "generation": path.name, "fingerprint": asdict(fingerprint)}
+        draft = self.path / f"{_MANIFEST}{_DRAFT}"
+        written = {
+            "schema_version": SCHEMA_VERSION,
+            "generation": generation.path.name,
+            "fingerprint": asdict(generation.fingerprint),
+        }
         draft.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
         _sync(draft)
         draft.replace(self.path / _MANIFEST)
         _sync(self.path)
-        self.current = Generation(path, fingerprint)
-        self._sweep()
+        self.current = generation
+        self.sweep()
+
+    def adopt_next(self) -> None:
+        """Make what the store in `next` holds the generation that counts."""
+        filled = _read_manifest(self.next / _MANIFEST)
+        assert filled is not None
+        self.publish(Generation(filled.path.rename(self.path / filled.path.name), filled.fingerprint))
+
+    def sweep(self) -> None:
+        """Remove what does not count: other generations, and a store in `next`."""
+        kept = self.current.path.name if self.current else None
+        for path in (*self.path.glob(f"{_PREFIX}*"), *self.path.glob(_NEXT)):
+            if path.name != kept:
+                shutil.rmtree(path)
 
     def release(self) -> None:
         """Let others open the folder. Releasing twice is fine."""
@@ -89,12 +114,6 @@ class StoreFolder:
             self._lock.truncate(0)
             self._lock.close()
             self._lock = None
-
-    def _sweep(self) -> None:
-        kept = self.current.path.name if self.current else None
-        for path in self.path.glob(f"{_PREFIX}*"):
-            if path.name != kept:
-                shutil.rmtree(path)
 
 
 def _take_lock(path: Path) -> IO[str]:
@@ -112,8 +131,8 @@ def _take_lock(path: Path) -> IO[str]:
         holder = _describe(lock.read())
         lock.close()
         raise StoreLockedError(
-            f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or share memory "
-            "through a Qdrant server by setting qdrant_url"
+            f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or share "
+            "memory through a Qdrant server by setting qdrant_url"
         ) from None
     lock.truncate(0)
     json.dump({"pid": os.getpid(), "command": _command(), "since": datetime.now(UTC).isoformat()}, lock)

@@ -10,8 +10,8 @@ from uuid import UUID
 import numpy as np
 
 from neuralstream.embed.base import Vectors
-from neuralstream.errors import StoreError
-from neuralstream.store.base import Fingerprint, Point, Ranked, Record, Where
+from neuralstream.errors import StoreError, StoreMismatchError
+from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
 from neuralstream.store.schema import GEMS, TEXT_FIELDS, TURNS, VECTORS
 from neuralstream.types import parse_time
 
@@ -21,17 +21,19 @@ __all__ = [
     "Between",
     "Conditions",
     "Ids",
+    "Rebuild",
     "best",
     "check_collection",
+    "check_deletion",
+    "check_fingerprint",
     "check_points",
-    "check_query",
+    "check_user",
+    "check_vector",
     "conditions",
     "corpus",
+    "known_ids",
     "latest",
-    "mismatch",
-    "point_id",
     "query_text",
-    "tenant",
 ]
 
 PAGE = 256
@@ -64,6 +66,18 @@ class Between(NamedTuple):
     high: str | int | None
 
 
+class Rebuild(NamedTuple):
+    """A store that is being replaced, and the empty one to fill.
+
+    Attributes:
+        old: None where what is stored is an earlier NeuralStream's collection; `scroll_earlier` reads it.
+        new: takes the old one's place when the rebuild ends without an error.
+    """
+
+    old: MemoryStore | None
+    new: MemoryStore
+
+
 class Conditions(NamedTuple):
     """All of `must` and none of `must_not`."""
 
@@ -86,11 +100,11 @@ def conditions(where: Where) -> Conditions:
     if where.session_index_from is not None or where.session_index_to is not None:
         must.append(Between("index", where.session_index_from, where.session_index_to))
     if where.ids is not None:
-        must.append(Ids(_known_ids(where.ids)))
+        must.append(Ids(known_ids(where.ids)))
     if where.not_session_ids:
         must_not.append(AnyOf("session_id", tuple(where.not_session_ids)))
     if where.not_ids:
-        must_not.append(Ids(_known_ids(where.not_ids)))
+        must_not.append(Ids(known_ids(where.not_ids)))
     return Conditions(tuple(must), tuple(must_not))
 
 
@@ -99,29 +113,40 @@ def corpus(where: Where) -> Where:
     return Where(user_id=where.user_id, kind=where.kind)
 
 
-def tenant(where: Where, doing: str) -> str:
-    """The user a ranking is for.
+def known_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    """The ids as the engines write them; what is no UUID names no point and is left out."""
+    return tuple(known for known in map(_uuid, ids) if known is not None)
+
+
+def check_fingerprint(stored: Fingerprint, wanted: Fingerprint, place: str) -> None:
+    """Refuse a store that something else filled.
 
     Raises:
-        StoreError: `where` names no user.
+        StoreMismatchError: the message names both and how to go on.
     """
+    if stored != wanted:
+        raise StoreMismatchError(
+            f"the store in {place} was filled by {_name(stored)}, and now {_name(wanted)} is set up; "
+            "set up the former again, or run `neuralstream reindex` to fill the store anew"
+        )
+
+
+def check_user(where: Where) -> None:
+    """Refuse a ranking over everybody's memory."""
     if where.user_id is None:
-        raise StoreError(f"{doing} needs a user: got Where(user_id=None); name whose memory is searched")
-    return where.user_id
-
-
-def point_id(value: str) -> str | None:
-    """The id as the engines write it, or None where it is no UUID and so names no point."""
-    try:
-        return str(UUID(value))
-    except ValueError:
-        return None
+        raise StoreError("a search needs a user: got Where(user_id=None); name whose memory is searched")
 
 
 def check_collection(collection: str) -> None:
     """Refuse a collection that the schema does not have."""
     if collection not in (GEMS, TURNS):
         raise StoreError(f"unknown collection {collection!r}; use {GEMS!r} or {TURNS!r}")
+
+
+def check_deletion(where: Where) -> None:
+    """Refuse a deletion that names nothing in particular."""
+    if conditions(where) == ((), ()):
+        raise StoreError("delete without any condition would empty the store; name a user, session, ids or time")
 
 
 def check_points(points: Sequence[Point], dim: int) -> None:
@@ -132,51 +157,47 @@ def check_points(points: Sequence[Point], dim: int) -> None:
         dim: length of a vector.
 
     Raises:
-        StoreError: an id is no UUID, a point names no user or kind, a vector is unknown, has another length, or holds NaN
-            or infinity. The message names the point.
+        StoreError: an id is no UUID, a point names no user or kind, a vector is unknown, has another length, or holds
+            NaN or infinity. The message names the point.
     """
     for point in points:
-        if point_id(point.id) is None:
+        if _uuid(point.id) is None:
             raise StoreError(f"a point's id must be a UUID, got {point.id!r}")
         for field in ("user_id", "kind"):
             if not isinstance(point.payload.get(field), str):
                 raise StoreError(f"point {point.id} has no {field}: every payload names its user and its kind")
         for name, vector in point.vectors.items():
-            _check_vector(vector, name, dim, f"point {point.id}")
+            check_vector(vector, name, dim, f"point {point.id}")
 
 
-def check_query(vector: Vectors, using: str, dim: int) -> None:
-    """Refuse a query vector that cannot be compared with the stored ones."""
-    _check_vector(vector, using, dim, "the query")
+def check_vector(vector: Vectors, name: str, dim: int, owner: str = "the query") -> None:
+    """Refuse a vector that cannot be compared with the stored ones."""
+    if name not in VECTORS:
+        raise StoreError(f"{owner}: unknown vector {name!r}; use one of {', '.join(VECTORS)}")
+    if np.shape(vector) != (dim,):
+        raise StoreError(f"{owner}: vector {name!r} has shape {np.shape(vector)}, but this store holds ({dim},)")
+    if not np.isfinite(vector).all():
+        raise StoreError(f"{owner}: vector {name!r} holds NaN or infinity; embed the text again")
 
 
 def query_text(terms: Sequence[str], field: str, where: Where) -> str:
     """Distinct terms, space-joined, for a BM25 query.
 
     Raises:
-        StoreError: the field is no token field, or `where` does not say which user's points of which kind are the corpus.
+        StoreError: the field is no token field, or `where` does not say which kind of points is the corpus.
     """
     if field not in TEXT_FIELDS:
         raise StoreError(f"unknown token field {field!r}; use one of {', '.join(TEXT_FIELDS)}")
-    tenant(where, "a text query")
     if where.kind is None:
-        raise StoreError("a text query ranks points of one kind: got Where(kind=None); name turn, session or gem")
+        raise StoreError("BM25 ranks points of one kind: got Where(kind=None); name turn, session or gem")
     return " ".join(dict.fromkeys(terms))
-
-
-def mismatch(stored: Fingerprint, wanted: Fingerprint, place: str) -> str:
-    """The message for a store that something else filled."""
-    return (
-        f"the store in {place} was filled by {_name(stored)}, and now {_name(wanted)} is set up; "
-        "set the old ones again, or run `neuralstream reindex` to fill it anew"
-    )
 
 
 def best(fetch: Callable[[int], list[Ranked]], limit: int) -> list[Ranked]:
     """The first `limit` by (-score, id), right also where equal scores cross the limit.
 
     Args:
-        fetch: the engine's best n points, best first, ties in any order.
+        fetch: the engine's best n points, of each place it keeps them in, in any order.
         limit: how many are wanted.
     """
     return _cut(fetch, limit, lambda hit: hit.score, lambda hit: hit.id)
@@ -186,7 +207,7 @@ def latest(fetch: Callable[[int], list[Record]], limit: int) -> list[Record]:
     """The first `limit` by time, newest first; ties by descending `index`, then id.
 
     Args:
-        fetch: the engine's newest n points with `created_at` and `index`, newest first, ties in any order.
+        fetch: the engine's newest n points with `created_at` and `index`, of each place it keeps them in, any order.
         limit: how many are wanted.
     """
     return _cut(
@@ -204,23 +225,18 @@ def _cut(
         return []
     size = limit + _SPARE
     while True:
-        found = fetch(size)
-        if len(found) < size or grade(found[-1]) < grade(found[limit - 1]):
-            return sorted(found, key=lambda item: (-grade(item), tie_break(item)))[:limit]
+        found = sorted(fetch(size), key=lambda item: (-grade(item), tie_break(item)))
+        # What was not fetched grades no higher than the item at `size`: below the limit's, it cannot belong.
+        if len(found) < size or grade(found[size - 1]) < grade(found[limit - 1]):
+            return found[:limit]
         size *= 4
 
 
-def _check_vector(vector: Vectors, name: str, dim: int, owner: str) -> None:
-    if name not in VECTORS:
-        raise StoreError(f"{owner}: unknown vector {name!r}; use one of {', '.join(VECTORS)}")
-    if np.shape(vector) != (dim,):
-        raise StoreError(f"{owner}: vector {name!r} has shape {np.shape(vector)}, but this store holds ({dim},)")
-    if not np.isfinite(vector).all():
-        raise StoreError(f"{owner}: vector {name!r} holds NaN or infinity; embed the text again")
-
-
-def _known_ids(ids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(known for known in map(point_id, ids) if known is not None)
+def _uuid(value: str) -> str | None:
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
 
 
 def _iso(moment: datetime | None) -> str | None:
