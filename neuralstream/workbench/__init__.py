@@ -10,10 +10,10 @@ from typing import Any
 
 from neuralstream.errors import MissingPartError
 
-__all__ = ["part"]
+__all__ = ["require"]
 
 
-def part(module: str) -> Any:
+def require(module: str) -> Any:
     """A module of the workbench extra, imported on first use.
 
     Raises:

@@ -21,8 +21,8 @@ from neuralstream.workbench.metrics import (
 )
 
 IDS = [f"t{n:04d}" for n in range(60)]  # one width: numba recompiles for every other
+# Our name, then what ranx and ir_measures call it.
 PARITY = {
-    # ours: (ranx, ir_measures)
     "P@5": ("precision@5", "P@5"),
     "R@5": ("recall@5", "R@5"),
     "R@10": ("recall@10", "R@10"),
@@ -33,7 +33,7 @@ PARITY = {
 }
 
 
-def turns(*ids, tokens=10):
+def _turns(*ids, tokens=10):
     return [Entry((turn_id,), tokens) for turn_id in ids]
 
 
@@ -56,7 +56,7 @@ def test_ir_measures_agrees(judged):
     run = {query: {turn: 1.0 / rank for rank, turn in enumerate(ids, 1)} for query, ids in rankings.items()}
     theirs = {(m.query_id, str(m.measure)): m.value for m in ir_measures.iter_calc(measures.values(), qrels, run)}
     for query, ids in rankings.items():
-        ours = score_turns(turns(*ids), gold[query])
+        ours = score_turns(_turns(*ids), gold[query])
         for name, (_, other) in PARITY.items():
             assert ours[name] == pytest.approx(theirs[query, str(measures[other])]), (query, name)
 
@@ -72,14 +72,14 @@ def test_ranx_agrees(judged):
     run = ranx.Run({query: {turn: 1.0 / rank for rank, turn in enumerate(ids, 1)} for query, ids in rankings.items()})
     ranx.evaluate(qrels, run, [theirs for theirs, _ in PARITY.values()])
     for query, ids in rankings.items():
-        ours = score_turns(turns(*ids), gold[query])
+        ours = score_turns(_turns(*ids), gold[query])
         for name, (other, _) in PARITY.items():
             assert ours[name] == pytest.approx(run.scores[other][query]), (query, name)
 
 
 def test_by_hand():
     """The values of one ranking, worked out by hand."""
-    scores = score_turns(turns("a", "x", "b", "y", "z", "c"), {"a", "b", "c", "d"})
+    scores = score_turns(_turns("a", "x", "b", "y", "z", "c"), {"a", "b", "c", "d"})
     assert scores["P@5"] == pytest.approx(2 / 5)
     assert scores["ceiling_P@5"] == pytest.approx(4 / 5)
     assert scores["R@5"] == pytest.approx(2 / 4)
@@ -100,20 +100,20 @@ def test_empty_ranking_scores_zero():
     """Nothing retrieved is zero in every measure but the ceiling, and is averaged in."""
     empty = score_turns([], {"a"})
     assert {name for name, value in empty.items() if value} == {"ceiling_P@5"}
-    assert average([empty, score_turns(turns("a"), {"a"})])["R@5"] == 0.5
+    assert average([empty, score_turns(_turns("a"), {"a"})])["R@5"] == 0.5
 
 
 def test_no_gold_is_refused():
     """A query without gold has no score, rather than a zero or a one."""
     for score in (score_turns, score_gems):
         with pytest.raises(InputError, match="without gold"):
-            score(turns("a"), set())
+            score(_turns("a"), set())
 
 
 def test_repeated_id_is_refused():
     """A turn ranked twice would be counted twice."""
     with pytest.raises(InputError, match="rank each turn once"):
-        score_turns(turns("a", "a"), {"a"})
+        score_turns(_turns("a", "a"), {"a"})
 
 
 def test_gems_earn_only_what_is_new():
@@ -139,7 +139,7 @@ def test_evidence_fits_the_budget():
 )
 def test_bounds(ranking, gold, tokens):
     """Every measure lies in [0, 1], P@5 below its ceiling, and gems of one turn score as that turn."""
-    entries = turns(*ranking, tokens=tokens)
+    entries = _turns(*ranking, tokens=tokens)
     scores = score_turns(entries, gold)
     assert all(0 <= value <= 1 for value in scores.values())
     assert scores["P@5"] <= precision_ceiling(gold, 5)
@@ -152,7 +152,7 @@ def test_bounds(ranking, gold, tokens):
 @given(st.sets(st.sampled_from(IDS), min_size=1))
 def test_perfect_ranking(gold):
     """All gold first: nDCG, MRR and hit are 1, P@5 reaches its ceiling."""
-    scores = score_turns(turns(*sorted(gold)), gold)
+    scores = score_turns(_turns(*sorted(gold)), gold)
     assert scores["P@5"] == scores["ceiling_P@5"]
     assert ndcg_at(sorted(gold), gold, 10) == pytest.approx(1)
     assert scores["MRR"] == scores["hit@5"] == 1

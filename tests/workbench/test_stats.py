@@ -20,7 +20,7 @@ from neuralstream.workbench.stats import (
 )
 
 
-def comparison(difference=0.1, clusters=8):
+def _comparison(difference=0.1, clusters=8):
     return Comparison(difference, Interval(0, 0.2), 0.01, 0.01, clusters, 5, 1, 2)
 
 
@@ -120,7 +120,7 @@ def test_holm_properties(p_values):
 
 def test_verdicts():
     """Each verdict has its case; few clusters silence even a small p."""
-    assert verdict(comparison(), 0.01) == "better"
-    assert verdict(comparison(difference=-0.1), 0.01) == "worse"
-    assert verdict(comparison(), 0.2) == "no difference seen"
-    assert verdict(comparison(clusters=7), 0.001) == "too few to tell"
+    assert verdict(_comparison(), 0.01) == "better"
+    assert verdict(_comparison(difference=-0.1), 0.01) == "worse"
+    assert verdict(_comparison(), 0.2) == "no difference seen"
+    assert verdict(_comparison(clusters=7), 0.001) == "too few to tell"

@@ -1,0 +1,236 @@
+"""Load a labelled data set through the memory that serves, ask its questions, score what comes back.
+
+Each conversation is one user of one memory in the run's own folder, on the embedded engines whatever the settings name:
+measuring never touches the memory that is served. Turns are captured in order under a clock that shows their own times,
+sessions end where they end in the log, and every question is asked as of its own date, else as of the last turn's time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import numpy as np
+
+from neuralstream.config import Settings
+from neuralstream.errors import DatasetError, InputError
+from neuralstream.extract import make_extractor
+from neuralstream.stream import NeuralStream
+from neuralstream.types import Hit, Lane, Mode
+from neuralstream.workbench import datasets
+from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
+from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
+from neuralstream.workbench.scoring import SEED, dataset_facts, gem_facts, lane_metrics, query_result
+from neuralstream.workbench.stats import RESAMPLES
+
+if TYPE_CHECKING:
+    from neuralstream.embed.base import Embedder
+    from neuralstream.extract.base import Batch, Extraction, Extractor
+    from neuralstream.logs.base import Conversation
+
+__all__ = ["DEPTH", "MODES", "Progress", "evaluate"]
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, what is done, and how much there is to do."""
+
+MODES: tuple[str, ...] = get_args(Mode)
+"""What is compared where nothing is named; the workbench's own baselines are extra."""
+
+DEPTH = 100
+"""How deep a ranking is read: MRR and evidence at a budget see this many hits. 2,000 tokens hold about 60 of them."""
+
+_OWN_FOLDER = {"worker": "inline", "redis_url": None, "qdrant_url": None, "retention": None, "max_disk_mb": None}
+
+
+def evaluate(
+    dataset: datasets.Dataset | str,
+    settings: Settings | None = None,
+    *,
+    modes: Sequence[str] = MODES,
+    lanes: Sequence[Lane] = ("turns",),
+    out: Path | str,
+    k: int = 10,
+    depth: int = DEPTH,
+    embedder: Embedder | None = None,
+    extractor: Extractor | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Score rankings of a data set and write the run into `out`.
+
+    Questions without readable evidence are counted, not asked.
+
+    Args:
+        dataset: a loaded set, or its SPEC.
+        settings: what is evaluated; its home is replaced by a folder inside `out` that is removed afterwards.
+        modes: rankings to compare: the core's modes, and the `baselines`.
+        lanes: what is searched: turns, gems, all.
+        out: folder of the run.
+        k: hits recorded for each query.
+        depth: hits retrieved for each query.
+        embedder, extractor: used instead of what the settings name.
+        progress: told (stage, done, total) as work goes on.
+
+    Raises:
+        DatasetError: no question has evidence.
+        InputError: a mode or lane is unknown.
+    """
+    dataset = datasets.load(dataset) if isinstance(dataset, str) else dataset
+    _check(dataset, modes, lanes)
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    settings = settings or Settings()
+    metered = _MeteredExtractor(extractor or make_extractor(settings))
+    clock = _TurnClock()
+    began = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory(prefix="data-", dir=out) as home,
+        NeuralStream(
+            settings.model_copy(update={**_OWN_FOLDER, "home": Path(home)}),
+            clock=clock,
+            embedder=embedder,
+            extractor=metered,
+        ) as memory,
+    ):
+        _fill(memory, dataset, clock, progress)
+        filled = time.perf_counter()
+        latencies: dict[tuple[str, str], list[float]] = defaultdict(list)
+        results = _ask(memory, dataset, clock, modes, lanes, k=k, depth=depth, latencies=latencies, progress=progress)
+        gems = [gem for conversation in dataset.conversations for gem in memory.gems(user_id=conversation.name)]
+        embedding = {"name": memory.parts.embedder.name, "digest": memory.parts.embedder.digest}
+    turns = sum(len(conversation.turns) for conversation in dataset.conversations)
+    facts = gem_facts(gems, turns, metered.cost)
+    arguments = {"modes": list(modes), "lanes": list(lanes), "k": k, "depth": depth}
+    kept = settings.model_dump(mode="json", exclude={"redis_url", "qdrant_url", "qdrant_api_key", "ollama_url"})
+    return write_run(
+        out,
+        manifest={
+            "run": run_digest(dataset.sha256, settings.digest(), arguments, embedding["digest"], metered.name),
+            "dataset": {"name": dataset.name, "format": dataset.spec.format, "path": str(dataset.spec.path)}
+            | {"split": dataset.spec.split, "sha256": dataset.sha256, "cluster": dataset.cluster},
+            "arguments": arguments,
+            "candidate": settings.retrieval.mode,
+            "settings": kept,
+            "config_digest": settings.digest(),
+            "core_digest": core_digest(),
+            "embedder": embedding,
+            "extractor": metered.name,
+            "versions": versions(),
+            "seeds": {"bootstrap": SEED},
+            "resamples": RESAMPLES,
+        },
+        metrics={
+            "dataset": dataset_facts(dataset),
+            "config_digest": settings.digest(),
+            "lanes": {lane: lane_metrics(results, lane, modes, facts) for lane in lanes},
+        },
+        results=results,
+        timings={
+            "fill_seconds": round(filled - began, 3),
+            "total_seconds": round(time.perf_counter() - began, 3),
+            "turns": turns,
+            "query_ms": {f"{lane}/{mode}": _latency(seconds) for (lane, mode), seconds in latencies.items()},
+        },
+    )
+
+
+@dataclass
+class _TurnClock:
+    """Shows the time of the turn being captured."""
+
+    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class _MeteredExtractor:
+    """Adds up what an extractor's answers cost."""
+
+    def __init__(self, extractor: Extractor) -> None:
+        self._extractor = extractor
+        self.cost: Counter[str] = Counter()
+
+    @property
+    def name(self) -> str:
+        return self._extractor.name
+
+    def extract(self, batch: Batch) -> Extraction:
+        extraction = self._extractor.extract(batch)
+        self.cost.update({name: int(extraction.cost.get(name, 0)) for name in ("calls", "tokens")})
+        return extraction
+
+
+def _check(dataset: datasets.Dataset, modes: Sequence[str], lanes: Sequence[str]) -> None:
+    for name, values, known in (("mode", modes, (*MODES, *BASELINES)), ("lane", lanes, get_args(Lane))):
+        unknown = [value for value in values if value not in known]
+        if unknown or not values:
+            raise InputError(f"{name} {', '.join(unknown) or 'missing'}: use one or more of {', '.join(known)}")
+    if not any(question.evidence for _, question in dataset.questions()):
+        raise DatasetError(f"{dataset.name} has no question with evidence; only a labelled set can be scored")
+
+
+def _fill(memory: NeuralStream, dataset: datasets.Dataset, clock: _TurnClock, progress: Progress | None) -> None:
+    total = sum(len(conversation.turns) for conversation in dataset.conversations)
+    done = 0
+    for conversation in dataset.conversations:
+        last = {turn.session_id: position for position, turn in enumerate(conversation.turns)}
+        for position, turn in enumerate(conversation.turns):
+            clock.now = turn.created_at or clock.now
+            memory.capture(replace(turn, user_id=conversation.name))
+            if last[turn.session_id] == position:
+                memory.end_session(turn.session_id, user_id=conversation.name)
+            done += 1
+            if progress:
+                progress("capture", done, total)
+    memory.flush()
+
+
+def _ask(
+    memory: NeuralStream,
+    dataset: datasets.Dataset,
+    clock: _TurnClock,
+    modes: Sequence[str],
+    lanes: Sequence[Lane],
+    *,
+    k: int,
+    depth: int,
+    latencies: Mapping[tuple[str, str], list[float]],
+    progress: Progress | None,
+) -> list[QueryResult]:
+    total = sum(1 for _, question in dataset.questions() if question.evidence) * len(modes) * len(lanes)
+    results: list[QueryResult] = []
+    for conversation in dataset.conversations:
+        asked = [question for question in conversation.questions if question.evidence]
+        latest = max((turn.created_at for turn in conversation.turns if turn.created_at), default=clock.now)
+        for lane in lanes:
+            for mode in modes:
+                search = _searcher(memory, conversation, lane, mode, depth)
+                for question in asked:
+                    began = time.perf_counter()
+                    hits = search(question.text, question.asked_at or latest)
+                    latencies[lane, mode].append(time.perf_counter() - began)
+                    results.append(query_result(conversation, question, lane, mode, hits, k=k))
+                    if progress:
+                        progress("ask", len(results), total)
+    return results
+
+
+def _searcher(
+    memory: NeuralStream, conversation: Conversation, lane: Lane, mode: str, depth: int
+) -> Callable[[str, datetime], list[Hit]]:
+    user = conversation.name
+    if mode in BASELINES:
+        baseline = OkapiRanking(cast("Baseline", mode), memory.parts.store, user, lane)
+        return lambda text, as_of: baseline.search(text, k=depth, as_of=as_of)
+    served = cast("Mode", mode)
+    return lambda text, as_of: memory.search(text, mode=served, lane=lane, k=depth, user_id=user, as_of=as_of)
+
+
+def _latency(seconds: Sequence[float]) -> dict[str, float]:
+    return {f"p{share}": round(1000 * float(np.percentile(seconds, share)), 3) for share in (50, 95)}

@@ -1,0 +1,182 @@
+"""What a run says, as rows and as Markdown: the comparison, whether its differences are real, what failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from neuralstream.workbench.metrics import HEADLINE
+from neuralstream.workbench.runs import write_text
+from neuralstream.workbench.stats import MIN_CLUSTERS, Comparison, Verdict, compare, holm, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neuralstream.workbench.runs import QueryResult, Run
+
+__all__ = [
+    "Judged",
+    "candidate",
+    "comparison_rows",
+    "failing",
+    "format_table",
+    "gem_rows",
+    "judge",
+    "markdown",
+    "verdict_rows",
+    "write_markdown",
+]
+
+_COLUMNS = ("P@5", "ceiling_P@5", "R@5", "R@10", "nDCG@10", "MRR", "evidence@500", "evidence@1000", "evidence@2000")
+_TITLES = {"ceiling_P@5": "of at most"}
+_GEM_FACTS = ("gems_per_100_turns", "source_turns_per_gem", "duplicates", "calls", "tokens")
+
+
+class Judged(NamedTuple):
+    """The candidate against another mode on the lane's headline measure; p is corrected over the run's comparisons."""
+
+    lane: str
+    new: str
+    old: str
+    measure: str
+    comparison: Comparison
+    corrected_p: float
+    verdict: Verdict
+
+
+def candidate(run: Run, lane: str) -> str:
+    """The mode that would be served: what the settings name, or the last one evaluated where that was left out."""
+    modes = run.manifest["arguments"]["modes"]
+    named: str = run.manifest["candidate"]
+    return named if named in run.metrics["lanes"][lane] else str(modes[-1])
+
+
+def comparison_rows(run: Run) -> list[list[Any]]:
+    """The comparison table: a header, then a row per lane and mode. None is a measure that the lane does not have.
+
+    P@5 stands beside the most it can be; the lane's headline measure has its 95 % interval.
+    """
+    shown = [name for name in _COLUMNS if any(name in row for _, _, row, _ in _modes(run))]
+    rows: list[list[Any]] = [["lane", "mode", *(_TITLES.get(name, name) for name in shown), "95 % interval"]]
+    for lane, mode, overall, intervals in _modes(run):
+        headline = HEADLINE[lane]
+        rows.append([lane, mode, *(overall.get(name) for name in shown), _interval(headline, intervals[headline])])
+    return rows
+
+
+def gem_rows(run: Run) -> list[list[Any]]:
+    """What distilling made and cost, one row; only the header where no lane with gems was evaluated."""
+    for _, _, overall, _ in _modes(run):
+        if _GEM_FACTS[0] in overall:
+            return [list(_GEM_FACTS), [overall[name] for name in _GEM_FACTS]]
+    return [list(_GEM_FACTS)]
+
+
+def judge(run: Run) -> list[Judged]:
+    """The candidate of each lane against every other mode."""
+    pairs = []
+    for lane in run.lanes:
+        new, measure = candidate(run, lane), HEADLINE[lane]
+        ours = run.of(lane, new)
+        for old in run.manifest["arguments"]["modes"]:
+            if old != new:
+                theirs = [result.scores[measure] for result in run.of(lane, old)]
+                clusters = [result.conversation for result in ours]
+                pairs.append((lane, new, old, measure, compare([r.scores[measure] for r in ours], theirs, clusters)))
+    corrected = holm([pair[-1].p for pair in pairs])
+    return [Judged(*pair, p, verdict(pair[-1], p)) for pair, p in zip(pairs, corrected, strict=True)]
+
+
+def verdict_rows(run: Run) -> list[list[Any]]:
+    """`judge` as a table: a header, then a row per comparison."""
+    rows: list[list[Any]] = [
+        [
+            "lane",
+            "compared",
+            "measure",
+            "difference",
+            "95 % interval",
+            "p (Holm)",
+            "p over questions",
+            "win/tie/loss",
+            "verdict",
+        ]
+    ]
+    for lane, new, old, measure, found, p, said in judge(run):
+        few = found.clusters < MIN_CLUSTERS
+        rows.append(
+            [
+                *(lane, f"{new} - {old}", measure, found.difference, _interval("", found.interval), p),
+                *(found.p_questions if few else None, f"{found.wins}/{found.ties}/{found.losses}", said),
+            ]
+        )
+    return rows
+
+
+def failing(run: Run, lane: str, mode: str) -> list[QueryResult]:
+    """Queries with no gold among the first five hits, in the order they were asked."""
+    return [result for result in run.of(lane, mode) if result.scores["R@5"] == 0]
+
+
+def format_table(rows: Sequence[Sequence[Any]]) -> str:
+    """Rows under a header as plain text: numbers with three decimals, right-aligned; a missing value is a dash."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numeric = [all(isinstance(row[n], float | int | None) for row in rows[1:]) for n in range(len(widths))]
+    lines = (
+        "  ".join(
+            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        for row in cells
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown(run: Run) -> str:
+    """The run as a short Markdown page, for `reports/` and for pull requests."""
+    data = run.metrics["dataset"]
+    about = (
+        f"{data['queries_scored']} of {data['queries_total']} queries scored over {data['conversations']} "
+        f"{run.manifest['dataset']['cluster']}s; {data['queries_unscored']} have no evidence. "
+        f"Data SHA-256 `{data['sha256']}`, settings `{run.metrics['config_digest']}`, "
+        f"core `{run.manifest['core_digest']}`, embedder {run.manifest['embedder']['name']}, "
+        f"extractor {run.manifest['extractor']}, bootstrap seed {run.manifest['seeds']['bootstrap']}."
+    )
+    parts = [f"# {data['name']}", about, _markdown_table(comparison_rows(run))]
+    if len(gem_rows(run)) > 1:
+        parts.append(_markdown_table(gem_rows(run)))
+    if len(verdict_rows(run)) > 1:
+        parts += ["## Is the difference real?", _markdown_table(verdict_rows(run))]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_markdown(run: Run, path: Path | str) -> Path:
+    """Write `markdown` to a file."""
+    return write_text(Path(path), markdown(run))
+
+
+def _modes(run: Run) -> list[tuple[str, str, dict[str, float], dict[str, list[float] | None]]]:
+    """Lane, mode, overall scores and intervals, in the order that was asked for."""
+    return [
+        (lane, mode, run.metrics["lanes"][lane][mode]["overall"], run.metrics["lanes"][lane][mode]["ci"])
+        for lane in run.manifest["arguments"]["lanes"]
+        for mode in run.manifest["arguments"]["modes"]
+    ]
+
+
+def _interval(measure: str, ends: Sequence[float] | None) -> str | None:
+    if ends is None or ends[0] != ends[0]:
+        return None
+    return f"{measure} {ends[0]:.3f} to {ends[1]:.3f}".strip()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _markdown_table(rows: Sequence[Sequence[Any]]) -> str:
+    lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

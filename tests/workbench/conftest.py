@@ -1,0 +1,83 @@
+"""A labelled set small enough to evaluate in a second."""
+
+import json
+
+import pytest
+
+from neuralstream.types import Turn
+
+PEOPLE = {
+    "ada": [
+        ("Move redis to port 6381 please", "Done, redis listens on 6381 and staging keeps 6379."),
+        ("The invoice template needs a new logo", "I replaced the logo in invoice.html."),
+        ("Who maintains the billing cluster?", "Marta from the Lisbon office does."),
+        ("We chose postgres for the ledger", "Noted, the ledger will use postgres instead of mysql."),
+        ("My flight leaves on Friday", "Then let us finish the migration on Thursday."),
+        ("The ledger migration takes four hours", "I blocked the calendar from ten to two."),
+    ],
+    "bo": [
+        ("The oven in studio two runs too hot", "Lower it by ten degrees until the technician comes."),
+        ("Glaze batch seven came out green", "That is the copper, try less of it in batch eight."),
+        ("I prefer matte finishes for bowls", "Understood, matte for every bowl."),
+        ("The fair in Ghent is on the ninth of May", "I reserved the van for the eighth."),
+        ("Van rental costs 140 euros", "I added 140 euros to the fair budget."),
+        ("Lotte takes the Saturday class", "I moved Saturday to Lotte in the schedule."),
+    ],
+    "cy": [
+        ("The choir rehearses on Mondays now", "I changed the reminder to Monday evening."),
+        ("Sheet music for the requiem is missing", "The library in Delft has twelve copies."),
+        ("Nora sings alto this season", "I updated the voice list, Nora is alto."),
+        ("Concert tickets cost 18 euros", "The ticket page shows 18 euros."),
+        ("Our conductor hates long emails", "I will keep every email under five lines."),
+        ("The church has no heating in March", "I told the singers to bring coats."),
+    ],
+}
+QUERIES = {
+    "ada": [
+        ("ada-1", "which port does redis use", "identifier", ["ada-0"]),
+        ("ada-2", "how long is the ledger migration", "multi-hop", ["ada-3", "ada-5"]),
+        ("ada-3", "what is the name of her dog", "unanswerable", []),
+    ],
+    "bo": [
+        ("bo-1", "what does the van cost", "identifier", ["bo-4"]),
+        ("bo-2", "why was the glaze green", "paraphrase", ["bo-1"]),
+    ],
+    "cy": [
+        ("cy-1", "which voice does Nora sing", "identifier", ["cy-2"]),
+        ("cy-2", "how should messages to the boss be written", "paraphrase", ["cy-4"]),
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A native set: three people, 18 exchanges in six sessions, seven questions of which one has no answer."""
+    root = tmp_path_factory.mktemp("sets") / "tiny"
+    for folder in ("conversations", "queries", "gems"):
+        (root / folder).mkdir(parents=True)
+    about = {"name": "tiny", "description": "three people", "licence": "Apache-2.0", "languages": ["en"]}
+    (root / "dataset.json").write_text(json.dumps(about | {"splits": {"dev": ["ada", "bo"], "test": ["cy"]}}))
+    for user, exchanges in PEOPLE.items():
+        turns = [
+            Turn.exchange(
+                said,
+                answered,
+                session_id=f"{user}-s{n // 3}",
+                turn_id=f"{user}-{n}",
+                user_id=user,
+                index=n % 3,
+                created_at=f"2026-03-{1 + n // 3:02d}T10:{n:02d}:00Z",
+            ).to_dict()
+            for n, (said, answered) in enumerate(exchanges)
+        ]
+        _write_lines(root / "conversations" / f"{user}.jsonl", turns)
+        keys = ("query_id", "text", "category", "evidence")
+        _write_lines(root / "queries" / f"{user}.jsonl", [dict(zip(keys, row, strict=True)) for row in QUERIES[user]])
+    _write_lines(root / "second_labels.jsonl", [{"query_id": "ada-2", "evidence": ["ada-5"]}])
+    gem = {"content": "Redis listens on port 6381.", "tags": ["fact"], "source_turns": ["ada-0"]}
+    _write_lines(root / "gems" / "ada.jsonl", [{"batch": ["ada-0", "ada-1", "ada-2"], "gems": [gem]}])
+    return root
+
+
+def _write_lines(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,150 @@
+"""Running notebooks, and the one that compares retrievers."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from neuralstream.errors import InputError, NeuralStreamError
+from neuralstream.workbench import notebook
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+# jupyter_client and its dependencies warn about themselves.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A notebook that only echoes its parameters."""
+    return _write(
+        tmp_path / "small.ipynb",
+        'threshold = 50\nratio = 0.5\nmodes = ["bm25"]\nname = "a=b # c"\nlimit: int | None = None\nout = ""',
+        """from pathlib import Path
+import json
+from neuralstream.workbench import notebook
+parameters = notebook.check_parameters(
+    threshold=threshold, ratio=ratio, modes=modes, name=name, limit=limit, out=out
+)
+assert threshold != 99, "too high"
+(Path(out) / "result.json").write_text(json.dumps({"parameters": parameters, "answer": threshold + 1}))""",
+    )
+
+
+def test_values_are_read_as_declared(small, tmp_path):
+    """Text from a command line, numpy numbers, paths and tuples arrive as plain values of the default's type."""
+    given = {
+        "threshold": "40",
+        "ratio": np.float64(0.25),
+        "modes": ("a", "b"),
+        "name": Path("x"),
+        "out": tmp_path / "o",
+    }
+    result = notebook.run_notebook(small, given)
+    assert result["answer"] == 41
+    assert result["parameters"] == {
+        "threshold": 40,
+        "ratio": 0.25,
+        "modes": ["a", "b"],
+        "name": "x",
+        "limit": None,
+        "out": str(tmp_path / "o"),
+    }
+    assert (tmp_path / "o" / "small.ipynb").is_file()
+
+
+def test_misspelt_parameter_fails_before_a_kernel(small, monkeypatch):
+    """Our runner refuses an undeclared name, suggests the declared one, and starts nothing."""
+    monkeypatch.setattr(notebook, "require", lambda module: pytest.fail(f"{module} was loaded"))
+    with pytest.raises(InputError, match=r"'thresold' is not declared; did you mean 'threshold'\?"):
+        notebook.run_notebook(small, {"thresold": 40})
+
+
+def test_misspelt_parameter_fails_under_plain_papermill(small, tmp_path):
+    """Without our runner the cell after the parameters fails by name."""
+    import papermill
+
+    with pytest.raises(papermill.PapermillExecutionError, match="'thresold' is not declared"):
+        papermill.execute_notebook(
+            str(small), str(tmp_path / "done.ipynb"), parameters={"thresold": 40}, progress_bar=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("threshold", "forty"), ("threshold", 1.5), ("modes", 3), ("ratio", [1]), ("name", 7)]
+)
+def test_wrong_type_is_refused(small, name, value):
+    """A value of another type than the default's is refused with an example."""
+    with pytest.raises(InputError, match=f"{name} = .*write a value like"):
+        notebook.run_notebook(small, {name: value})
+
+
+def test_failing_cell_is_reported(small, tmp_path):
+    """A cell that raises is an error that names its cause and the executed notebook."""
+    with pytest.raises(NeuralStreamError, match=r"AssertionError: too high; see .*done\.ipynb"):
+        notebook.run_notebook(small, {"threshold": 99, "out": tmp_path / "o"}, tmp_path / "done.ipynb")
+
+
+def test_success_needs_the_result_file(tmp_path):
+    """A notebook that ends early with exit code 0, or leaves another run's result, did not succeed."""
+    silent = _write(tmp_path / "silent.ipynb", 'out = ""', "import sys; sys.exit(0)")
+    stale = tmp_path / "o" / "result.json"
+    stale.parent.mkdir()
+    stale.write_text(json.dumps({"parameters": {"out": str(stale.parent)}}))
+    with pytest.raises(NeuralStreamError, match="without writing"):
+        notebook.run_notebook(silent, {"out": str(stale.parent)})
+
+
+def test_notebook_without_parameters_is_refused(tmp_path):
+    """A notebook without the tag would run every cell of a sweep on its own defaults."""
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), tmp_path / "none.ipynb")
+    with pytest.raises(InputError, match="no cell tagged `parameters`"):
+        notebook.run_notebook(tmp_path / "none.ipynb", {})
+    with pytest.raises(InputError, match="is not a notebook"):
+        notebook.run_notebook(tmp_path / "missing.ipynb", {})
+
+
+def test_names():
+    """Names come as a list or as text with commas."""
+    assert notebook.names("bm25, hybrid,") == notebook.names(["bm25", "hybrid"]) == ("bm25", "hybrid")
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_clean(path):
+    """Shipped notebooks are valid, open with prose, define nothing, store no outputs, and check their parameters."""
+    found = nbformat.read(path, as_version=4)
+    nbformat.validate(found)
+    code = [cell for cell in found.cells if cell.cell_type == "code"]
+    assert found.cells[0].cell_type == "markdown"
+    assert found.metadata.kernelspec.name == "python3"
+    assert code[0].metadata.tags == ["parameters"]
+    assert "check_parameters(" in code[1].source
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert not any(line.lstrip().startswith(("def ", "class ")) for cell in code for line in cell.source.splitlines())
+
+
+def test_compare_retrievers(tiny, tmp_path, settings):
+    """The notebook runs in a real kernel, and its numbers and files are those of `evaluate`."""
+    from neuralstream.workbench.evaluate import evaluate
+
+    (tmp_path / "neuralstream.toml").write_text(f"cache_dir = {json.dumps(str(settings.cache_dir))}\n")
+    given = {"dataset": str(tiny), "modes": ["bm25", "hybrid"], "lane": "turns", "k": 5, "out": str(tmp_path / "run")}
+    result = notebook.run_notebook(NOTEBOOKS / "02_compare_retrievers.ipynb", given)
+    direct = evaluate(str(tiny), settings, modes=("bm25", "hybrid"), out=tmp_path / "direct", k=5)
+    assert result["metrics"] == json.loads((tmp_path / "direct" / "metrics.json").read_text())
+    assert result["run"] == direct.manifest["run"]
+    assert result["parameters"] == given | {"config": ""}
+    for name in ("metrics.json", "per_query.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "direct" / name).read_bytes()
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert (tmp_path / "run" / "summary.md").is_file()
+
+
+def _write(path, parameters, *sources):
+    cells = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})]
+    cells += [nbformat.v4.new_code_cell(source) for source in sources]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+    return path

@@ -1,0 +1,130 @@
+"""Tables, pictures and the page made from a run."""
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+
+from neuralstream.errors import NotFoundError
+from neuralstream.testing import FakeEmbedder
+from neuralstream.workbench import datasets, figures, page, report
+from neuralstream.workbench.evaluate import evaluate
+from neuralstream.workbench.runs import read_run
+
+
+@pytest.fixture(scope="module")
+def data(tiny):
+    """The tiny set."""
+    return datasets.load(str(tiny))
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    """Two lanes, three modes."""
+    out = tmp_path_factory.mktemp("run")
+    modes = ("substring", "bm25", "hybrid")
+    return evaluate(data, modes=modes, lanes=("turns", "gems"), out=out, embedder=FakeEmbedder())
+
+
+@pytest.fixture(scope="module")
+def html(run, data, tmp_path_factory):
+    """The page's text."""
+    return page.write_page(run, data, tmp_path_factory.mktemp("page") / "report.html").read_text()
+
+
+def test_comparison_rows(run):
+    """A row per lane and mode, P@5 beside its ceiling; gems have no nDCG."""
+    head, *rows = report.comparison_rows(run)
+    assert head[:4] == ["lane", "mode", "P@5", "of at most"]
+    assert [row[:2] for row in rows] == [
+        [lane, mode] for lane in ("turns", "gems") for mode in ("substring", "bm25", "hybrid")
+    ]
+    turns, gems = dict(zip(head, rows[1], strict=True)), dict(zip(head, rows[4], strict=True))
+    assert turns["R@5"] == run.metrics["lanes"]["turns"]["bm25"]["overall"]["R@5"]
+    assert gems["nDCG@10"] is None
+    assert turns["95 % interval"].startswith("nDCG@10 ")
+
+
+def test_candidate_is_compared_with_the_others(run):
+    """The mode that the settings name is judged against each other one; three people are too few to tell."""
+    judged = report.judge(run)
+    assert [(j.lane, j.new, j.old) for j in judged] == [
+        (lane, "hybrid", old) for lane in ("turns", "gems") for old in ("substring", "bm25")
+    ]
+    assert {j.verdict for j in judged} == {"too few to tell"}
+    assert all(j.corrected_p >= j.comparison.p for j in judged)
+
+
+def test_failing(run):
+    """Failing queries are those without any gold in the first five; substring fails all of these."""
+    assert len(report.failing(run, "turns", "substring")) == 6
+    assert not {r.query_id for r in report.failing(run, "turns", "bm25")} & {"ada-1", "bo-1", "cy-1"}
+
+
+def test_plain_table():
+    """Numbers are right-aligned with three decimals, a missing value is a dash."""
+    assert report.format_table([["mode", "P@5", "MRR"], ["bm25", 0.25, None], ["x", 1, 0.5]]) == (
+        "mode    P@5    MRR\nbm25  0.250      -\nx         1  0.500"
+    )
+
+
+def test_markdown(run, tmp_path):
+    """The summary names data and settings by hash, and its tables are rectangular."""
+    text = report.write_markdown(run, tmp_path / "summary.md").read_text()
+    assert run.metrics["dataset"]["sha256"] in text
+    assert run.metrics["config_digest"] in text
+    for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_pictures(run):
+    """Each picture is valid SVG, names its axis and every mode, and is the same when drawn again."""
+    for draw in (figures.overall, figures.by_category):
+        drawn = figures.svg(draw(run, "turns"))
+        ET.fromstring(drawn)
+        assert drawn == figures.svg(draw(run, "turns"))
+
+
+def test_page_stands_alone(html):
+    """The page refers to nothing outside itself and runs no script."""
+    links = _Links()
+    links.feed(html)
+    assert links.tags & {"table", "img", "details"} == {"table", "img", "details"}
+    assert not links.tags & {"script", "link", "iframe"}
+    assert links.targets
+    assert all(target.startswith("data:") for target in links.targets)
+
+
+def test_page_shows_what_failed(run, data, html):
+    """A failing query stands there with what should have been found."""
+    failed = report.failing(run, "turns", "hybrid")
+    assert failed
+    wanted = {turn.turn_id: turn for c in data.conversations for turn in c.turns}
+    for result in failed:
+        assert result.text in html
+        assert all(wanted[turn_id].parts[0].text in html for turn_id in result.gold)
+
+
+def test_remembered_text_is_escaped(run, data):
+    """Markup in a query or a turn is shown, not run."""
+    result = run.results[0].__class__(
+        "q", "ada", "identifier", "<script>alert(1)</script>", "turns", "bm25", ("ada-0",), (), {"R@5": 0}
+    )
+    assert "<script>" not in page.failing_html([result], data)
+
+
+def test_incomplete_run_is_refused(tmp_path):
+    """A folder without metrics.json holds no run."""
+    with pytest.raises(NotFoundError, match=r"metrics\.json is missing"):
+        read_run(tmp_path)
+
+
+class _Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.targets = set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.targets += [value for name, value in attrs if name in {"src", "href"}]
