@@ -14,7 +14,6 @@ from neuralstream.logs.files import decode
 __all__ = ["content_text", "record_session", "tool_line"]
 
 _ARGUMENT_CHARS = 120
-_IMAGE_BLOCKS = frozenset({"image", "image_url", "input_image"})
 
 
 def content_text(content: Any) -> str:
@@ -24,13 +23,13 @@ def content_text(content: Any) -> str:
     blocks = [content] if isinstance(content, dict) else content if isinstance(content, list) else []
     texts = []
     for block in blocks:
-        if isinstance(block, str):
-            texts.append(block)
-        elif isinstance(block, dict) and block.get("type") in _IMAGE_BLOCKS:
-            texts.append("[image]")
-        elif isinstance(block, dict) and block.get("type", "text") in {"text", "input_text", "output_text"}:
-            text = block.get("text")
-            texts.append(text if isinstance(text, str) else "")
+        match block:
+            case str() as text:
+                texts.append(text)
+            case {"type": "image" | "image_url" | "input_image"}:
+                texts.append("[image]")
+            case {"type": "text" | "input_text" | "output_text", "text": str() as text}:
+                texts.append(text)
     return "\n".join(text for text in texts if text.strip()).strip()
 
 

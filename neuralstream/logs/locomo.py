@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from neuralstream.errors import LogFormatError
 from neuralstream.logs.base import Conversation, Format, Log, Message, Question, assemble
 from neuralstream.logs.files import read_records
 from neuralstream.types import Turn
@@ -83,15 +84,17 @@ def _samples(log: Log) -> Iterator[_Sample]:
 def _messages(conversation: Mapping[str, Any], session: str, line: int, log: Log) -> Iterator[Message]:
     """The session's utterances; the first has the session's time, the others follow it."""
     at = _session_time(conversation.get(f"{session}_date_time"))
-    for position, said in enumerate(conversation[session] or ()):
-        try:
-            speaker, key, text = said["speaker"], said["dia_id"], said.get("text") or ""
-            # The picture counts by its caption. `query` and `img_url` were not said by anybody.
-            caption = said.get("blip_caption")
-            words = " ".join(filter(None, (text.strip(), caption and f"[image: {caption}]")))
-        except (KeyError, TypeError, AttributeError) as error:
-            log.problem(line, f"{session}, utterance {position + 1} has no speaker, dia_id or text: {error}")
-            continue
+    utterances = conversation[session]
+    for position, said in enumerate(utterances if isinstance(utterances, list) else ()):
+        match said:
+            case {"speaker": str() as speaker, "dia_id": str() as key, "text": str() as text} if key.strip():
+                pass
+            case _:
+                log.problem(line, f"{session}, utterance {position + 1} has no speaker, dia_id or text")
+                continue
+        # The picture counts by its caption. `query` and `img_url` were not said by anybody.
+        caption = said.get("blip_caption")
+        words = f"{text.strip()} [image: {caption}]".lstrip() if caption else text.strip()
         yield Message("person", words, key, line, at if position == 0 else None, speaker)
 
 
@@ -106,15 +109,18 @@ def _session_time(value: Any) -> datetime | None:
 def _questions(sample: _Sample) -> Iterator[Question]:
     turn_ids = {turn.turn_id for turn in sample.turns}
     for number, labelled in enumerate(sample.questions, 1):
-        evidence, unreadable = _evidence(labelled.get("evidence") or [], turn_ids)
-        yield Question(
-            query_id=f"{sample.name}-q{number:03}",
-            text=str(labelled["question"]),
-            category=CATEGORIES.get(labelled["category"], str(labelled["category"])),
-            evidence=evidence,
-            answer=str(labelled.get("answer", "")),
-            unreadable_evidence=unreadable,
-        )
+        try:
+            evidence, unreadable = _evidence(labelled.get("evidence") or [], turn_ids)
+            yield Question(
+                query_id=f"{sample.name}-q{number:03}",
+                text=str(labelled["question"]),
+                category=CATEGORIES.get(labelled["category"], str(labelled["category"])),
+                evidence=evidence,
+                answer=str(labelled.get("answer", "")),
+                unreadable_evidence=unreadable,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise LogFormatError(f"question {number} of {sample.name} is not a LoCoMo question: {error!r}") from error
 
 
 def _evidence(labels: list[str] | str, turn_ids: Collection[str]) -> tuple[tuple[str, ...], int]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from neuralstream.errors import LogFormatError
 from neuralstream.logs.base import Conversation, Format, Log, Message, Question, assemble
 from neuralstream.logs.content import content_text
 from neuralstream.logs.files import read_records
@@ -58,7 +59,8 @@ def _read(log: Log) -> Iterator[Turn]:
 
 
 def _recognises(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("haystack_sessions"), list)
+    sessions = value.get("haystack_sessions") if isinstance(value, dict) else None
+    return isinstance(sessions, list) and all(isinstance(session, list) for session in sessions)
 
 
 FORMAT = Format("longmemeval", _recognises, _read, unit="utterance")
@@ -67,7 +69,7 @@ FORMAT = Format("longmemeval", _recognises, _read, unit="utterance")
 def _histories(log: Log) -> Iterator[_History]:
     for line, value in read_records(log, log.path):
         if not _recognises(value):
-            log.problem(line, "not a LongMemEval record: it has no `haystack_sessions`")
+            log.problem(line, "not a LongMemEval record: it has no list of `haystack_sessions`")
             continue
         name = str(value.get("question_id") or f"question-{line}")
         turns = [
@@ -92,7 +94,7 @@ def _sessions(record: Mapping[str, Any]) -> list[_Session]:
 
 def _messages(session: _Session, line: int, log: Log) -> Iterator[Message]:
     for position, said in enumerate(session.said):
-        role = _ROLES.get(said.get("role", "")) if isinstance(said, dict) else None
+        role = _ROLES.get(str(said.get("role"))) if isinstance(said, dict) else None
         if role is None:
             log.problem(line, f"session {session.key}, message {position + 1} has no role user or assistant")
             continue
@@ -114,14 +116,18 @@ def _question(history: _History) -> Question:
         f"s{place:03}:{position}"
         for place, session in enumerate(record["haystack_sessions"])
         for position, said in enumerate(session)
-        if said.get("has_answer") and not history.name.endswith(_UNANSWERABLE)
+        if isinstance(said, dict) and said.get("has_answer") and not history.name.endswith(_UNANSWERABLE)
     ]
     turn_ids = {turn.turn_id for turn in history.turns}
     evidence = tuple(turn_id for turn_id in labelled if turn_id in turn_ids)
+    try:
+        text, category = str(record["question"]), str(record["question_type"])
+    except KeyError as error:
+        raise LogFormatError(f"record {history.name} is not a LongMemEval question: it has no {error}") from error
     return Question(
         query_id=history.name,
-        text=str(record["question"]),
-        category=str(record["question_type"]),
+        text=text,
+        category=category,
         evidence=evidence,
         answer=str(record.get("answer", "")),
         asked_at=_date(record.get("question_date")),

@@ -2,7 +2,7 @@
 
 An entry is one message, `{turn, role, content, timestamp, user_id, session}` (`turn` may be missing), or one exchange,
 `{user_id, user_message, ai_response, turn, timestamp, date, conversation_id, channel}`. A dump of the list is a JSON
-array, or one entry a line. A turn's id is a hash of user, session, time and words, so that the list may grow and be cut.
+array, or one entry a line. A turn's id is a hash of user, session, time and words: the list may grow, or be cut.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _said(record: Record, log: Log) -> list[_Said]:
         return []
     log.used += bool(parts)
     log.skipped += not parts
-    user_id = str(entry.get("user_id") or log.user_id)
-    session = _Session(user_id, str(entry.get("session") or entry.get("conversation_id") or f"mem:{user_id}"))
+    user_id = _name(entry, "user_id") or log.user_id
+    session = _Session(user_id, _name(entry, "session") or _name(entry, "conversation_id") or f"mem:{user_id}")
     at = _time(entry)
     turn = entry.get("turn")
     return [
@@ -120,6 +120,11 @@ def _parts(entry: Mapping[str, Any]) -> list[tuple[Role, str]]:
         role = _ROLES.get(str(entry["role"]).lower())
         spoken = [(role, content_text(entry["content"]))] if role else []
     return [(role, text) for role, text in spoken if text]
+
+
+def _name(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    return str(value).strip() if isinstance(value, str | int) else ""
 
 
 def _time(entry: Mapping[str, Any]) -> datetime | None:

@@ -8,6 +8,7 @@ id and the id of the entry that opens the turn; in version 1, a hash of line and
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,32 +32,20 @@ _MIRROR = ("openclaw", "delivery-mirror")
 """Provider and model of a row that repeats what was delivered to a channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    line: int
-    key: str
-    value: Mapping[str, Any]
-    parent: int | None
-
-
 def _read(log: Log) -> Iterator[Turn]:
     for file in log_files(log):
+        trees: defaultdict[str, _Tree] = defaultdict(_Tree)
         session_id = _file_session(file)
-        entries: list[_Entry] = []
-        places: dict[str, int] = {}
         for line, value in read_records(log, file, lines_only=True):
             if not isinstance(value, dict) or not isinstance(value.get("type"), str):
                 log.problem(line, "not an entry: it is no object with a type", file)
             elif value["type"] == "session":
-                yield from _turns(log, file, session_id, entries)
-                session_id, entries, places = _header_session(value, file), [], {}
+                session_id = _header_session(value, file)
                 log.skipped += 1
-            elif (key := _key(value)) and key in places:
-                log.problem(line, f"entry id {key!r} was used before", file)
-            else:
-                places[key or f"line {line}"] = len(entries)
-                entries.append(_Entry(line, key, value, _parent(value, places, len(entries))))
-        yield from _turns(log, file, session_id, entries)
+            elif not trees[session_id].add(line, value):
+                log.problem(line, f"entry id {_key(value)!r} was used before", file)
+        for session_id, tree in trees.items():
+            yield from _turns(log, file, session_id, tree.entries)
 
 
 def _recognises(value: Any) -> bool:
@@ -71,17 +60,35 @@ def _recognises(value: Any) -> bool:
 FORMAT = Format("openclaw", _recognises, _read, folders=True)
 
 
-def _parent(value: Mapping[str, Any], places: Mapping[str, int], place: int) -> int | None:
-    if place == 0 or value.get("parentId", "") is None:
-        return None
-    parent = places.get(_key(value, "parentId"), place)
-    return parent if parent < place else place - 1
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    line: int
+    key: str
+    value: Mapping[str, Any]
+    parent: int | None
+
+
+class _Tree:
+    """The entries of one session in the order they were written, each knowing its parent's place."""
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self._places: dict[str, int] = {}
+
+    def add(self, line: int, value: Mapping[str, Any]) -> bool:
+        """False when another entry has the same id."""
+        key, place = _key(value), len(self.entries)
+        if key and self._places.setdefault(key, place) != place:
+            return False
+        # An entry without the field (version 1), or whose parent was lost, follows the one before it.
+        parent = self._places.get(_key(value, "parentId"), place)
+        is_root = place == 0 or value.get("parentId", "") is None
+        self.entries.append(_Entry(line, key, value, None if is_root else min(parent, place - 1)))
+        return True
 
 
 def _turns(log: Log, file: Path, session_id: str, entries: Sequence[_Entry]) -> Iterator[Turn]:
     """The turns of one session: the active path, then, where asked for, each other branch as a session of its own."""
-    if not entries:
-        return
     seen: set[int] = set()
     yield from _stretch_turns(log, file, session_id, session_id, _path(entries, len(entries) - 1, seen))
     if log.branches:

@@ -1,0 +1,103 @@
+"""Damaged files are read as far as they can be, and what cannot be read is reported with its line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neuralstream.errors import LogFormatError
+from neuralstream.logs.base import Log
+from neuralstream.logs.files import decode, log_files, read_lines, read_records
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+def _records(path, **options):
+    log = Log(Path(path), "test", lambda _: iter(()))
+    found = list(read_records(log, log.path, **options))
+    return [(record.line, record.value) for record in found], [problem.line for problem in log.problems]
+
+
+def test_one_value_a_line(write):
+    """Byte order mark, CRLF, blank lines and a torn last line are taken in stride."""
+    path = write("a.jsonl", b'\xef\xbb\xbf{"a": 1}\r\n\r\n  \n{"a": 2}\r\n{"a": ')
+    assert _records(path) == ([(1, {"a": 1}), (4, {"a": 2})], [5])
+
+
+def test_bytes_that_are_no_text(write):
+    """Invalid UTF-8 is replaced, NULs disappear, and a line of NULs is blank."""
+    path = write("a.jsonl", b'{"a": "caf\xe9"}\n\0\0\0\n{"b": "x\0y"}\n')
+    assert _records(path) == ([(1, {"a": "caf\ufffd"}), (3, {"b": "xy"})], [])
+
+
+def test_text_that_no_store_can_hold():
+    """Escaped lone surrogates and NULs go, in keys too; pairs stay."""
+    assert decode(r'{"k\u0000": ["\ud83d", "\ud83d\ude00", "a\u0000b"]}') == {"k": ["\ufffd", "\U0001f600", "ab"]}
+
+
+@pytest.mark.parametrize("text", ["{", "[1,]", "nope", "1 2", "[" * 100_000, "1" * 5000, ""])
+def test_what_is_not_json_is_a_value_error(text):
+    """Whatever is wrong with it, one kind of error says so."""
+    with pytest.raises(ValueError, match=r"."):
+        decode(text)
+
+
+def test_gzip_is_unpacked_by_content(write):
+    """A packed file is read whatever its name; where it breaks off, that is a problem after what could be read."""
+    lines = [{"n": number, "pad": str(number) * 50} for number in range(2000)]
+    packed = gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+    assert len(_records(write("whole.jsonl", packed))[0]) == 2000
+    read, problems = _records(write("torn.jsonl.gz", packed[: len(packed) // 2]))
+    assert 0 < len(read) < 2000
+    assert len(problems) == 1
+
+
+@given(st.lists(st.dictionaries(TEXT, st.integers() | TEXT), max_size=6), st.sampled_from([None, 0, 2]))
+def test_arrays_however_written(tmp_path_factory, values, indent):
+    """The entries of an array are its records, on one line or on many, each with the line it starts on."""
+    path = tmp_path_factory.mktemp("array") / "a.json"
+    text = json.dumps(values, indent=indent)
+    path.write_text(text, encoding="utf-8")
+    found, problems = _records(path)
+    assert [value for _, value in found] == values
+    assert problems == []
+    if indent is not None:
+        assert all(text.splitlines()[line - 1].strip().startswith("{") for line, _ in found)
+
+
+def test_an_array_that_breaks_off(write):
+    """The entries before the damage are read, and the last good one is named."""
+    path = write("a.json", '[\n {"n": 1},\n\n {"n": 2},\n {"n": ')
+    assert _records(path) == ([(2, {"n": 1}), (4, {"n": 2})], [4])
+    assert _records(write("b.json", "[1, 2] [3]")) == ([(1, 1), (1, 2)], [1])
+    assert _records(write("c.json", "[1 2]")) == ([(1, 1)], [1])
+
+
+def test_one_object_over_several_lines(write):
+    """A pretty-printed object is one record."""
+    assert _records(write("a.json", '{\n "a": 1\n}\n')) == ([(1, {"a": 1})], [])
+
+
+def test_lines_only_survive_a_first_line_that_looks_like_an_array(write):
+    """Where the format is one value a line, a damaged first line costs itself alone."""
+    assert _records(write("a.jsonl", '[garb\n{"a": 1}\n'), lines_only=True) == ([(2, {"a": 1})], [1])
+
+
+def test_a_line_separator_inside_a_string_ends_no_line(write):
+    """Only a newline ends a line, not U+2028."""
+    assert _records(write("a.jsonl", '{"a": "x\u2028y"}\n')) == ([(1, {"a": "x\u2028y"})], [])
+
+
+def test_missing_files(tmp_path):
+    """A log that is missing is an error; one file of a folder that went missing is a problem."""
+    gone = tmp_path / "gone.jsonl"
+    with pytest.raises(LogFormatError, match=r"gone\.jsonl"):
+        list(read_lines(Log(gone, "test", lambda _: iter(())), gone))
+    folder = Log(tmp_path, "test", lambda _: iter(()))
+    assert list(read_lines(folder, gone)) == []
+    assert [problem.file for problem in folder.problems] == ["gone.jsonl"]
+    with pytest.raises(LogFormatError, match=r"holds no \.jsonl"):
+        log_files(folder)
