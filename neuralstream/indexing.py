@@ -161,7 +161,7 @@ class Indexer:
             if covered_at != turn.payload.get("covered_at"):
                 changed.setdefault(covered_at, []).append(turn.id)
         for covered_at, ids in changed.items():
-            self._store.set_payload(TURNS, ids, {"covered": covered_at is not None, "covered_at": covered_at})
+            self._store.set_payload(TURNS, ids, {"covered_at": covered_at})
 
     def _read_turns(
         self, session: Where, first: int | None = None, last: int | None = None, *, with_vectors: bool = True
@@ -231,7 +231,6 @@ def _turn_point(turn: Turn, vector: Vectors | None) -> Point:
         "created_at": plain["created_at"],
         "speakers": list(turn.speakers),
         "entities": list(find_entities(turn.text)),
-        "covered": False,
         TERMS: " ".join(terms),
         TERMS_DATED: " ".join(heading + terms),
         "data": plain,
@@ -249,7 +248,7 @@ def _stretch_point(turns: Sequence[Point]) -> Point:
         "created_at": max(turn.payload["created_at"] for turn in turns),
         TERMS: " ".join(turn.payload[TERMS] for turn in turns),
     }
-    return Point(stretch_point_id(user_id, session_id, index), payload)
+    return Point(stretch_point_id(user_id, session_id, index // STRETCH), payload)
 
 
 def _with_near(point: Point, terms: str, vectors: Iterable[Vectors | None]) -> Point:

@@ -45,9 +45,9 @@ def turn_point_id(user_id: str, turn_id: str) -> str:
     return _uuid("turn", user_id, turn_id)
 
 
-def stretch_point_id(user_id: str, session_id: str, index: int) -> str:
-    """The id of the point of the stretch that the turn at `index` belongs to."""
-    return _uuid("session", user_id, session_id, str(index // STRETCH))
+def stretch_point_id(user_id: str, session_id: str, number: int) -> str:
+    """The id of a session's stretch; a turn lies in the stretch of number `index // STRETCH`."""
+    return _uuid("session", user_id, session_id, str(number))
 
 
 def embedded_text(item: Turn | Gem) -> str:

@@ -74,8 +74,8 @@ class Where:
         tags: any of these gem tags.
         status: payload `status`, "active" or "superseded".
         session_index_from, session_index_to: payload `index` within this closed range.
-        covered: True, only points whose payload `covered` is true; False, only the others, those without the key
-            included.
+        covered: True, only turns that an active gem made by `until` cites (payload `covered_at` <= until); False, only
+            the others.
     """
 
     user_id: str | None

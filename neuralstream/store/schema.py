@@ -1,13 +1,12 @@
 """The collections: what a point's payload, vectors and indexes are called.
 
-`turns` holds a point per turn (`kind` "turn") and one per stretch of a session (`kind` "session"), whose token field lets a
-turn be ranked by what was said around it. `gems` holds a point per gem (`kind` "gem").
+`turns` holds a point per turn (`kind` "turn") and one per stretch of a session (`kind` "session"), whose token field
+lets a turn be ranked by what was said around it. `gems` holds a point per gem (`kind` "gem").
 """
 
 from __future__ import annotations
 
 __all__ = [
-    "BOOL_FIELDS",
     "DATETIME_FIELDS",
     "GEMS",
     "INTEGER_FIELDS",
@@ -37,10 +36,10 @@ TERMS = "terms"
 TERMS_DATED = "terms_dated"
 TERMS_NEAR = "terms_near"
 TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR)
-"""Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with its neighbours."""
+"""Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with neighbours."""
 
 KEYWORD_FIELDS = ("user_id", "kind", "session_id", "tags", "topics", "entities", "speakers", "status")
-DATETIME_FIELDS = ("created_at",)
+DATETIME_FIELDS = ("created_at", "covered_at")
 INTEGER_FIELDS = ("index",)
-BOOL_FIELDS = ("covered",)
-"""Indexed payload fields. `user_id` is the tenant. `covered` is true on a turn that an active gem cites. A turn's or gem's own data lies under `data` and is not indexed."""
+"""Indexed payload fields. `user_id` is the tenant. `covered_at` is when the first active gem that cites a turn was
+made; an uncovered turn has none. A turn's or gem's own data lies under `data` and is not indexed."""

@@ -42,6 +42,8 @@ PAGE = 256
 _SPARE = 16
 """Points fetched beyond a limit to see whether a tie crosses it."""
 
+_EVER = "0001-01-01T00:00:00Z"
+
 T = TypeVar("T")
 
 
@@ -95,10 +97,11 @@ def conditions(where: Where) -> Conditions:
     for field, values in (("session_id", where.session_ids), ("tags", where.tags)):
         if values:
             must.append(AnyOf(field, tuple(values)))
-    if where.since is not None or where.until is not None:
-        must.append(Between("created_at", _iso(where.since), _iso(where.until)))
-    if where.session_index_from is not None or where.session_index_to is not None:
-        must.append(Between("index", where.session_index_from, where.session_index_to))
+    time = Between("created_at", _iso(where.since), _iso(where.until))
+    place = Between("index", where.session_index_from, where.session_index_to)
+    must += [limits for limits in (time, place) if limits.low is not None or limits.high is not None]
+    if where.covered is not None:
+        (must if where.covered else must_not).append(Between("covered_at", _EVER, _iso(where.until)))
     if where.ids is not None:
         must.append(Ids(known_ids(where.ids)))
     if where.not_session_ids:

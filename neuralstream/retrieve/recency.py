@@ -1,0 +1,120 @@
+"""Time: how recent something is as a signal, and listings ordered by time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from neuralstream.retrieve.documents import turn_point_id
+from neuralstream.store.base import Where
+from neuralstream.store.schema import GEMS, TURNS
+from neuralstream.types import Gem, Hit, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neuralstream.store.base import MemoryStore
+    from neuralstream.types import GemTag
+
+__all__ = ["HALF_LIFE", "list_gems", "newest", "recency", "session_turns", "within"]
+
+HALF_LIFE = timedelta(days=30)
+"""Age at which something is half as recent as what was just said."""
+
+_START = datetime.min.replace(tzinfo=UTC)
+
+
+def recency(created_at: datetime, as_of: datetime) -> float:
+    """1 for what was just said, halving every HALF_LIFE."""
+    return float(0.5 ** (max(as_of - created_at, timedelta()) / HALF_LIFE))
+
+
+def newest(
+    store: MemoryStore,
+    user_id: str,
+    limit: int,
+    *,
+    kind: Literal["turn", "gem"] = "turn",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    session_id: str | None = None,
+    pending: Sequence[Turn] = (),
+) -> list[Hit]:
+    """The newest turns or active gems, newest first, ordered before the limit.
+
+    Args:
+        store: holds what is indexed.
+        user_id: whose memory.
+        limit: most hits.
+        kind: turns or gems.
+        since, until: only what was created within this closed range.
+        session_id: only this session.
+        pending: turns that are captured and not stored yet.
+
+    Returns:
+        Hits whose score is their time in seconds since 1970; ties by descending index, then id.
+    """
+    where = Where(
+        user_id,
+        kind=kind,
+        session_ids=() if session_id is None else (session_id,),
+        since=since,
+        until=until,
+        status="active" if kind == "gem" else None,
+    )
+    records = store.newest(GEMS if kind == "gem" else TURNS, where, limit) if limit > 0 else []
+    read = Gem.from_dict if kind == "gem" else Turn.from_dict
+    items: dict[str, Turn | Gem] = {}
+    if kind == "turn":
+        items.update((turn.turn_id, turn) for turn in pending if within(turn, where))
+    for record in records:
+        item = read(record.payload["data"])
+        items[Hit(item, 0.0).id] = item
+    hits = [Hit(item, item.created_at.timestamp()) for item in items.values() if item.created_at is not None]
+    return sorted(hits, key=lambda hit: (-hit.score, -_index(hit.item), hit.id))[: max(limit, 0)]
+
+
+def session_turns(store: MemoryStore, user_id: str, session_id: str, *, pending: Sequence[Turn] = ()) -> list[Turn]:
+    """A whole session, oldest turn first."""
+    where = Where(user_id, kind="turn", session_ids=(session_id,))
+    turns = {turn.turn_id: turn for turn in pending if within(turn, where)}
+    stored = (Turn.from_dict(record.payload["data"]) for record in store.scroll(TURNS, where))
+    turns.update((turn.turn_id, turn) for turn in stored)
+    return sorted(turns.values(), key=lambda turn: (_index(turn), turn.created_at or _START, turn.turn_id))
+
+
+def list_gems(
+    store: MemoryStore,
+    user_id: str,
+    *,
+    session_id: str | None = None,
+    tags: Sequence[GemTag] = (),
+    status: Literal["active", "superseded"] | None = "active",
+    limit: int | None = None,
+) -> list[Gem]:
+    """Gems, newest first; all of them where `limit` is None."""
+    where = Where(
+        user_id,
+        kind="gem",
+        session_ids=() if session_id is None else (session_id,),
+        tags=tuple(tags),
+        status=status,
+    )
+    size = store.count(GEMS, where) if limit is None else limit
+    records = store.newest(GEMS, where, size) if size > 0 else []
+    return [Gem.from_dict(record.payload["data"]) for record in records]
+
+
+def within(turn: Turn, where: Where) -> bool:
+    """Whether a turn that is not stored yet meets the conditions on user, session, time and id."""
+    return (
+        turn.user_id == where.user_id
+        and (not where.session_ids or turn.session_id in where.session_ids)
+        and (where.since is None or turn.at() >= where.since)
+        and (where.until is None or turn.at() <= where.until)
+        and turn_point_id(turn.user_id, turn.turn_id) not in where.not_ids
+    )
+
+
+def _index(item: Turn | Gem) -> int:
+    return (item.index or 0) if isinstance(item, Turn) else 0

@@ -1,0 +1,119 @@
+"""`Retriever`: every mode, every lane, one ranking.
+
+What a query may find is decided here, before any signal is computed: its user, its time range, its lane. Statistics
+(IDF, mean lengths, neighbourhoods) are those of the present, also for a query about the past.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neuralstream.retrieve.documents import turn_point_id
+from neuralstream.retrieve.features import FEATURES, Question, check_weights
+from neuralstream.retrieve.hybrid import Found, fuse
+from neuralstream.retrieve.pending import PendingTurns
+from neuralstream.retrieve.recency import within
+from neuralstream.retrieve.stored import StoredPoints
+from neuralstream.store.base import Where
+from neuralstream.store.schema import GEMS, TURNS
+from neuralstream.types import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neuralstream.config import RetrievalSettings
+    from neuralstream.embed.base import Embedder
+    from neuralstream.retrieve.features import Source
+    from neuralstream.retrieve.query import GraphSignal, Query
+    from neuralstream.store.base import MemoryStore
+
+__all__ = ["Retriever"]
+
+_SIGNAL = {"substring": "substring", "bm25": "bm25", "semantic": "dense", "graph": "graph"}
+"""The signal that a mode other than hybrid ranks by."""
+
+_SPARE = 16
+"""Hits asked for beyond k, for those that turn out not to count at the query's moment."""
+
+
+class Retriever:
+    """Searches one store.
+
+    Args:
+        store: what is searched.
+        embedder: embeds questions; the one that filled the store.
+        settings: candidates, k1, b, weights.
+        graph: the graph's signal; without it, mode "graph" finds nothing.
+
+    Raises:
+        SettingsError: the weights name an unknown signal, or none that finds anything.
+    """
+
+    def __init__(
+        self, store: MemoryStore, embedder: Embedder, settings: RetrievalSettings, graph: GraphSignal | None = None
+    ) -> None:
+        check_weights(settings.weights)
+        self._store = store
+        self._embedder = embedder
+        self._settings = settings
+        self._graph = graph
+
+    def search(self, query: Query) -> list[Hit]:
+        """The best hits, at most `query.k`, ties by id; none without evidence.
+
+        With `query.explain`, hits carry the raw score of every signal; otherwise of those that made the ranking.
+        """
+        question = Question(query, self._embedder, self._graph)
+        sources = self._sources(question)
+        if query.mode == "hybrid":
+            found = fuse(sources, self._settings.weights, max(self._settings.candidates, query.k))
+        else:
+            found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
+        return [
+            Hit(one.candidate.item(), one.score, _every_signal(one) if query.explain else one.signals)
+            for one in found[: query.k]
+        ]
+
+    def _sources(self, question: Question) -> list[Source]:
+        query, store, settings = question.query, self._store, self._settings
+        everywhere = Where(
+            query.user_id,
+            session_ids=() if query.session_id is None else (query.session_id,),
+            since=query.since,
+            until=query.as_of if query.until is None else min(query.until, query.as_of),
+        )
+        sources: list[Source] = []
+        if query.lane != "gems" and not query.tags:
+            hidden = tuple(turn_point_id(query.user_id, turn) for turn in query.exclude_turns)
+            covered = False if query.lane == "all" else None
+            turns = replace(everywhere, kind="turn", not_ids=hidden, covered=covered)
+            sources.append(StoredPoints(store, TURNS, turns, question, settings))
+            pending = [turn for turn in query.pending if within(turn, turns)]
+            if pending:
+                sources.append(PendingTurns(pending, question, store, self._embedder, settings))
+        if query.lane != "turns":
+            gems = replace(everywhere, kind="gem", tags=query.tags)
+            sources.append(StoredPoints(store, GEMS, gems, question, settings))
+        return sources
+
+
+def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found]:
+    found: dict[str, Found] = {}
+    for source in sources:
+        limit = k + _SPARE
+        while True:
+            ranked = source.top(signal, limit)
+            candidates = source.candidates([hit.id for hit in ranked])
+            if len(candidates) >= k or len(ranked) < limit:
+                break
+            limit *= 4
+        score_of = dict(ranked)
+        for one in candidates:
+            found.setdefault(one.id, Found(one, source, score_of[one.id], {signal: score_of[one.id]}))
+    return sorted(found.values(), key=lambda hit: (-hit.score, hit.candidate.id))
+
+
+def _every_signal(hit: Found) -> dict[str, float]:
+    scores = {name: hit.source.scores(name, [hit.candidate])[hit.candidate.id] for name in FEATURES}
+    return scores | dict(hit.signals)

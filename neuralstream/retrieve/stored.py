@@ -1,0 +1,136 @@
+"""One collection of the store as a source of candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neuralstream.retrieve import semantic, substring
+from neuralstream.retrieve.bm25 import FIELDS, session_scores
+from neuralstream.retrieve.features import Candidate
+from neuralstream.retrieve.recency import recency
+from neuralstream.store.base import Ranked, Where
+from neuralstream.types import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from neuralstream.config import RetrievalSettings
+    from neuralstream.retrieve.features import Question
+    from neuralstream.store.base import MemoryStore
+
+__all__ = ["StoredPoints"]
+
+
+class StoredPoints:
+    """The points of a collection that a question may find.
+
+    Args:
+        store: holds them.
+        collection: which.
+        where: what the question is limited to.
+        question: what is asked.
+        settings: k1, b and the like.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        collection: str,
+        where: Where,
+        question: Question,
+        settings: RetrievalSettings,
+    ) -> None:
+        self._store = store
+        self._collection = collection
+        self._where = where
+        self._question = question
+        self._settings = settings
+        self._known: dict[str, dict[str, float]] = {}
+
+    def top(self, signal: str, limit: int) -> list[Ranked]:
+        """See Source."""
+        if signal == "substring":
+            return self._substring()[:limit]
+        if signal == "graph":
+            return self._activated(limit)
+        ranked = [hit for hit in self._rank(signal, self._where, limit) if hit.score > 0]
+        self._known.setdefault(signal, {}).update(ranked)
+        return ranked
+
+    def candidates(self, ids: Sequence[str]) -> list[Candidate]:
+        """See Source."""
+        records = self._store.retrieve(self._collection, ids)
+        return [Candidate(record.id, record.payload) for record in records if self._counts(record.payload)]
+
+    def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
+        """See Source."""
+        query = self._question.query
+        if signal == "bm25_session":
+            return session_scores(self._store, query.user_id, self._question.terms, candidates, self._settings)
+        if signal == "recency":
+            return {one.id: recency(one.created_at, query.as_of) for one in candidates}
+        if signal == "graph":
+            return {one.id: self._question.activation.get(one.id, 0.0) for one in candidates}
+        known = self._known.setdefault(signal, {})
+        missing = tuple(one.id for one in candidates if one.id not in known)
+        if missing:
+            where = Where(query.user_id, kind=self._where.kind, ids=missing)
+            known.update(dict.fromkeys(missing, 0.0))
+            known.update(self._rank(signal, where, len(missing)))
+        return {one.id: known[one.id] for one in candidates}
+
+    def _rank(self, signal: str, where: Where, limit: int) -> list[Ranked]:
+        store, settings = self._store, self._settings
+        if signal in semantic.VECTORS:
+            vector = self._question.vector
+            if vector is None:
+                return []
+            return semantic.ranked(
+                store,
+                self._collection,
+                where,
+                vector,
+                signal=signal,
+                limit=limit,
+                exact_below=settings.exact_below,
+            )
+        terms = self._question.terms
+        if not terms:
+            return []
+        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=settings.bm25_k1, b=settings.bm25_b)
+
+    def _activated(self, limit: int) -> list[Ranked]:
+        """The graph knows all of a user's points: those that this source may give are picked, best first."""
+        ranked = sorted((Ranked(*pair) for pair in self._question.activation.items()), key=_best_first)
+        found: list[Ranked] = []
+        step = max(limit, 100)
+        for start in range(0, len(ranked), step):
+            page = ranked[start : start + step]
+            where = replace(self._where, ids=tuple(hit.id for hit in page))
+            allowed = {record.id for record in self._store.scroll(self._collection, where)}
+            found += [hit for hit in page if hit.id in allowed]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _substring(self) -> list[Ranked]:
+        needle = substring.fold(self._question.query.text)
+        points = self._store.scroll(self._collection, self._where) if needle else ()
+        scored = (Ranked(point.id, substring.score(needle, point.payload["data"])) for point in points)
+        return sorted((hit for hit in scored if hit.score > 0), key=_best_first)
+
+    def _counts(self, payload: Mapping[str, Any]) -> bool:
+        """Whether a gem held at the query's moment; a turn always counts."""
+        if payload["kind"] != "gem":
+            return True
+        as_of, data = self._question.query.as_of, payload["data"]
+        begins, ends = data.get("valid_from"), data.get("valid_until")
+        if begins is not None and parse_time(begins) > as_of:
+            return False
+        return payload["status"] == "active" or (ends is not None and parse_time(ends) > as_of)
+
+
+def _best_first(hit: Ranked) -> tuple[float, str]:
+    return -hit.score, hit.id
