@@ -12,6 +12,7 @@ alone).
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from neuralstream.store.schema import GEMS, TERMS, TERMS_DATED, TERMS_NEAR, TURN
 from neuralstream.types import Gem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder, Vectors
@@ -129,16 +130,16 @@ class Indexer:
         known.update((point.id, point) for point in new)
         in_order = sorted(known.values(), key=_place)
         changed = {_index(point) + step for point in new for step in range(-self._reach, self._reach + 1)}
-        self._store.upsert(
-            TURNS, [self._with_neighbours(point, in_order) for point in in_order if _index(point) in changed]
-        )
+        around = self._neighbourhoods(in_order)
+        self._store.upsert(TURNS, [_with_near(point, near) for point, near in around if _index(point) in changed])
         self._write_stretches(session, first, last)
         self._mark_covered(session, first, last)
 
-    def _with_neighbours(self, point: Point, turns: Iterable[Point]) -> Point:
-        near = [turn for turn in turns if abs(_index(turn) - _index(point)) <= self._reach]
-        terms = " ".join(turn.payload[TERMS] for turn in near)
-        return _with_near(point, terms, [turn.vectors.get(VECTOR_TEXT) for turn in near])
+    def _neighbourhoods(self, turns: Sequence[Point]) -> Iterator[tuple[Point, Sequence[Point]]]:
+        """Each turn of a session, in order, with those at most `neighbours` places away, itself included."""
+        places = [_index(turn) for turn in turns]
+        for turn, place in zip(turns, places, strict=True):
+            yield turn, turns[bisect_left(places, place - self._reach) : bisect_right(places, place + self._reach)]
 
     def _write_stretches(self, session: Where, first: int, last: int) -> None:
         turns = self._read_turns(
@@ -193,8 +194,7 @@ class Indexer:
             },
             _vectors(text=vector),
         )
-        near = " ".join((point.payload[TERMS], *(turn.payload[TERMS] for turn in around)))
-        return _with_near(point, near, [vector, *(turn.vectors.get(VECTOR_TEXT) for turn in around)])
+        return _with_near(point, [point, *around])
 
     def _neighbourhood(self, gem: Gem) -> list[Point]:
         """The gem's source turns and those around them, in order; none that came after the gem was made."""
@@ -251,10 +251,11 @@ def _stretch_point(turns: Sequence[Point]) -> Point:
     return Point(stretch_point_id(user_id, session_id, index // STRETCH), payload)
 
 
-def _with_near(point: Point, terms: str, vectors: Iterable[Vectors | None]) -> Point:
-    """The point with its neighbourhood's tokens and the direction of the mean of its vectors."""
-    known = [vector for vector in vectors if vector is not None]
-    named = _vectors(text=point.vectors.get(VECTOR_TEXT), near=_direction(known) if known else None)
+def _with_near(point: Point, near: Sequence[Point]) -> Point:
+    """The point with the tokens of its neighbourhood and the direction of the mean of its vectors."""
+    terms = " ".join(one.payload[TERMS] for one in near)
+    vectors = [one.vectors[VECTOR_TEXT] for one in near if VECTOR_TEXT in one.vectors]
+    named = _vectors(text=point.vectors.get(VECTOR_TEXT), near=_direction(vectors) if vectors else None)
     return Point(point.id, {**point.payload, TERMS_NEAR: terms}, named)
 
 
