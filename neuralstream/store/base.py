@@ -2,7 +2,7 @@
 
 A store holds two collections (see `schema`): gems, and turns. Points are addressed by UUID, filtered by `Where`,
 ranked by a dense vector or by BM25 over a field of analysed tokens, or ordered by time. Every implementation passes
-`tests/store/contract.py`.
+`tests/store/test_contract.py`.
 """
 
 from __future__ import annotations

@@ -46,14 +46,14 @@ try:
     import qdrant_edge as engine
 except ImportError:
     raise MissingPartError(
-        "the embedded store needs the package qdrant-edge-py: pip install 'neuralstream[embedded]', or set qdrant_url to "
-        "a Qdrant server"
+        "the embedded store needs the package qdrant-edge-py: pip install 'neuralstream[embedded]', or set qdrant_url "
+        "to a Qdrant server"
     ) from None
 
 __all__ = ["EdgeStore", "rebuild_edge"]
 
 _FILTERED_FIELDS = ("user_id", "kind", "session_id", "tags", "status")
-"""The keyword fields a `Where` can name; an index no condition uses would only slow down making a store."""
+"""The keyword fields a `Where` can name: an index no condition uses only makes a new store slower to make."""
 
 Shards = dict[str, engine.EdgeShard]
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class EdgeStore:
                 copied = {collection: self._copy(collection, shard) for collection, shard in shards.items()}
             finally:
                 _close(shards)
-            _close(self._shards)
+            self._close_shards()
             self._folder.publish(fresh)
             self._shards = _open(fresh)
         return (
@@ -190,8 +190,7 @@ class EdgeStore:
     def close(self) -> None:
         """See MemoryStore."""
         with self._guard:
-            _close(self._shards)
-            self._shards = {}
+            self._close_shards()
             self._folder.release()
 
     @contextmanager
@@ -201,11 +200,14 @@ class EdgeStore:
             with closing(EdgeStore(self._folder.next, fingerprint)) as new:
                 yield new
             with self._guard:
-                _close(self._shards)
-                self._shards = {}
+                self._close_shards()
                 self._folder.adopt_next()
         finally:
             self._folder.sweep()
+
+    def _close_shards(self) -> None:
+        _close(self._shards)
+        self._shards = {}
 
     def _copy(self, collection: str, target: engine.EdgeShard) -> int:
         """Write every point of a collection into another shard, a page at a time, and return how many there were."""

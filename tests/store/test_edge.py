@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
+
+from neuralstream.config import Settings
+from neuralstream.errors import StoreError, StoreLockedError, StoreMismatchError
+from neuralstream.store import edge, folder, open_store, rebuilding, scroll_earlier
+from neuralstream.store.base import Fingerprint, Where
+from neuralstream.store.schema import GEMS, TURNS
+
+FINGERPRINT = Fingerprint("tiny", "0123456789abcdef", 8, "english-1")
+OTHER = Fingerprint("large", "fedcba9876543210", 16, "english-2")
+EVERYTHING = Where(None)
+MARK = "xylophonequartz"
+
+
+@pytest.fixture
+def settings(home):
+    """Settings of an embedded store in a folder of its own."""
+    return Settings(home=home)
+
+
+def test_what_was_written_is_there_after_reopening(settings, make):
+    """Points of both collections survive closing, under the fingerprint they were written with."""
+    turn, gem = make("ann", 0, terms="redis"), make("ann", 1, kind="gem")
+    with _opened(settings) as store:
+        store.upsert(TURNS, [turn])
+        store.upsert(GEMS, [gem])
+    with _opened(settings) as store:
+        assert store.fingerprint == FINGERPRINT
+        assert [record.id for record in store.scroll(TURNS, EVERYTHING)] == [turn.id]
+        assert [record.id for record in store.scroll(GEMS, EVERYTHING)] == [gem.id]
+        assert store.text(TURNS, ["redis"], "terms", Where("ann", kind="turn"), 5, k1=1, b=1)[0].id == turn.id
+
+
+def test_a_closed_store_says_so(settings):
+    """Closing twice is fine; using the store afterwards is not."""
+    store = open_store(settings, FINGERPRINT)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.count(TURNS, EVERYTHING)
+
+
+def test_text_that_is_not_unicode_is_refused(settings, make):
+    """A lone surrogate, which no file can hold, is a StoreError and stores nothing."""
+    with _opened(settings) as store:
+        with pytest.raises(StoreError):
+            store.upsert(TURNS, [make("ann", 0), make("ann", 1, data={"text": "a\ud800b"})])
+        assert store.count(TURNS, EVERYTHING) == 0
+
+
+def test_threads_may_share_a_store(settings, make):
+    """Writers and readers in several threads lose nothing and see no half-written state."""
+    failures = []
+
+    def work(number):
+        user = f"user-{number}-"
+        try:
+            for n in range(30):
+                store.upsert(TURNS, [make(user, n, terms="redis", created_at="2026-05-01T12:00:00Z", index=n)])
+                assert len(store.newest(TURNS, Where(user), 100)) == n + 1
+                assert len(store.text(TURNS, ["redis"], "terms", Where(user, kind="turn"), 100, k1=1, b=1)) == n + 1
+        except Exception as error:  # noqa: BLE001 - a thread's failure is the test's
+            failures.append(error)
+
+    with _opened(settings) as store:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert store.count(TURNS, EVERYTHING) == 120
+
+
+class TestFingerprint:
+    def test_another_one_is_refused(self, settings):
+        """The message names both embedders and the way out; the store stays usable as it was."""
+        open_store(settings, FINGERPRINT).close()
+        with pytest.raises(StoreMismatchError, match=r"tiny.*large.*neuralstream reindex"):
+            open_store(settings, OTHER)
+        open_store(settings, FINGERPRINT).close()
+
+    @pytest.mark.parametrize("changed", [{"analyser": "english-2"}, {"embedder_digest": "f" * 16}])
+    def test_the_same_length_is_not_enough(self, settings, changed):
+        """Another analyser, or other weights of the same length, are another store."""
+        open_store(settings, FINGERPRINT).close()
+        with pytest.raises(StoreMismatchError):
+            open_store(settings, replace(FINGERPRINT, **changed))
+
+    def test_unchecked_it_opens_under_its_own(self, settings, make):
+        """With check=False the store is read by what it was filled by."""
+        with _opened(settings) as store:
+            store.upsert(TURNS, [make("ann", 0)])
+        with _opened(settings, OTHER, check=False) as store:
+            assert store.fingerprint == FINGERPRINT
+            assert store.count(TURNS, EVERYTHING) == 1
+
+    def test_a_later_schema_is_refused(self, settings):
+        """A store of a later version is left alone."""
+        open_store(settings, FINGERPRINT).close()
+        manifest = settings.home / "store" / "store.json"
+        manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+        with pytest.raises(StoreMismatchError, match="schema version 2"):
+            open_store(settings, FINGERPRINT)
+
+    def test_a_damaged_manifest_is_reported(self, settings):
+        """An unreadable store.json is an error that names it, never an empty store."""
+        open_store(settings, FINGERPRINT).close()
+        (settings.home / "store" / "store.json").write_text("{")
+        with pytest.raises(StoreError, match=r"store\.json"):
+            open_store(settings, FINGERPRINT)
+
+
+class TestLock:
+    def test_a_second_opener_learns_who_holds_it(self, settings):
+        """In one process too, the error names the holder and the way to share."""
+        with _opened(settings), pytest.raises(StoreLockedError, match=rf"process {os.getpid()} .* since .*qdrant_url"):
+            open_store(settings, FINGERPRINT)
+        open_store(settings, FINGERPRINT).close()
+
+    def test_a_killed_process_frees_it(self, settings):
+        """While another process holds the store its pid is named; once it is killed the store opens."""
+        holder = _start(
+            "print('open', flush=True); sys.stdin.read()", settings, "neuralstream", "replay", "my secret.log"
+        )
+        try:
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(StoreLockedError, match=rf"process {holder.pid} \(`neuralstream replay …`\)") as caught:
+                open_store(settings, FINGERPRINT)
+            assert "secret" not in str(caught.value)
+        finally:
+            _kill(holder)
+            holder.stdout.close()
+        open_store(settings, FINGERPRINT).close()
+
+
+@pytest.mark.slow
+def test_acknowledged_points_survive_kill_9(settings):
+    """Every point whose upsert returned is there after the process was killed in the middle of writing."""
+    body = (
+        "for n in range(100000):\n"
+        "    ids = [str(uuid.uuid5(uuid.NAMESPACE_URL, f'{n}-{m}')) for m in range(3)]\n"
+        "    payload = {'user_id': 'ann', 'kind': 'turn', 'terms': 'redis'}\n"
+        "    store.upsert('turns', [Point(i, payload, {'text': numpy.ones(8, numpy.float32)}) for i in ids])\n"
+        "    print(n, flush=True)\n"
+    )
+    for wanted in (20, 300):
+        with _opened(settings) as store:
+            store.delete(TURNS, Where("ann"))
+        writer = _start(body, settings, "writer")
+        for _ in range(wanted):
+            writer.stdout.readline()
+        _kill(writer)
+        last = max([wanted - 1, *map(int, writer.stdout.read().splitlines())])
+        writer.stdout.close()
+        acknowledged = {str(uuid5(NAMESPACE_URL, f"{n}-{m}")) for n in range(last + 1) for m in range(3)}
+        with _opened(settings) as store:
+            written = {record.id for record in store.scroll(TURNS, EVERYTHING)}
+            found = store.text(TURNS, ["redis"], "terms", Where("ann", kind="turn"), 10**6, k1=1, b=1)
+        assert acknowledged <= written
+        assert acknowledged <= {hit.id for hit in found}
+
+
+class TestPurge:
+    def test_deleted_text_is_nowhere_in_the_folder(self, settings, make):
+        """After delete and purge no file holds the text, and all else is as it was."""
+        with _opened(settings) as store:
+            _fill(store, make)
+            before = _contents(store)
+            assert _holds(settings.home, MARK)
+            assert "1 turn points" in store.purge()
+            assert not _holds(settings.home, MARK)
+            assert _contents(store) == before
+            store.upsert(TURNS, [make("ann", "later", terms="redis")])
+        with _opened(settings) as store:
+            assert store.count(TURNS, Where("ann")) == 2
+
+    @pytest.mark.parametrize(
+        ("step", "purged"),
+        [
+            ((edge, "_write"), False),
+            ((folder.StoreFolder, "publish"), False),
+            ((Path, "replace"), False),
+            ((folder.StoreFolder, "sweep"), True),
+        ],
+        ids=["copying", "publishing", "renaming", "removing"],
+    )
+    def test_a_crash_loses_nothing(self, settings, make, monkeypatch, step, purged):
+        """Whatever step a crash falls on, the next open finds every surviving point and tidies up."""
+        store = open_store(settings, FINGERPRINT)
+        _fill(store, make)
+        before = _contents(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(*step, _crash)
+            with pytest.raises(Crash):
+                store.purge()
+            store.close()
+        with _opened(settings) as store:
+            assert _contents(store) == before
+        assert len(list((settings.home / "store").glob("generation-*"))) == 1
+        assert _holds(settings.home, MARK) is not purged
+
+
+class TestRebuild:
+    def test_the_new_store_takes_the_old_ones_place(self, settings, make):
+        """What the block carries over is there afterwards, under the new fingerprint, and nothing else."""
+        point = make("ann", 0, terms="redis")
+        with _opened(settings) as store:
+            _fill(store, make)
+        with rebuilding(settings, replace(FINGERPRINT, analyser="english-2")) as (old, new):
+            assert old.fingerprint == FINGERPRINT
+            assert old.count(TURNS, EVERYTHING) == 1
+            assert new.count(TURNS, EVERYTHING) == 0
+            new.upsert(TURNS, [point])
+        with _opened(settings, replace(FINGERPRINT, analyser="english-2")) as store:
+            assert [record.id for record in store.scroll(TURNS, EVERYTHING)] == [point.id]
+            assert store.count(GEMS, EVERYTHING) == 0
+        assert sorted(path.name[:10] for path in (settings.home / "store").iterdir()) == [
+            "generation",
+            "lock",
+            "store.json",
+        ]
+
+    def test_an_error_leaves_the_old_one(self, settings, make):
+        """A block that fails changes nothing and leaves nothing behind."""
+        with _opened(settings) as store:
+            _fill(store, make)
+            before = _contents(store)
+        with pytest.raises(KeyError), rebuilding(settings, OTHER):
+            raise KeyError
+        assert not (settings.home / "store" / "next").exists()
+        with _opened(settings) as store:
+            assert _contents(store) == before
+
+    @pytest.mark.parametrize(
+        ("step", "swapped"),
+        [((Path, "rename"), False), ((folder.StoreFolder, "sweep"), True)],
+        ids=["moving", "removing"],
+    )
+    def test_a_crash_leaves_one_whole_store(self, settings, make, monkeypatch, step, swapped):
+        """A crash while the new store takes over leaves the old or the new one, complete."""
+        with _opened(settings) as store:
+            _fill(store, make)
+        with monkeypatch.context() as patch, pytest.raises(Crash), rebuilding(settings, OTHER):
+            patch.setattr(*step, _crash)
+        with _opened(settings, FINGERPRINT, check=False) as store:
+            assert store.fingerprint == (OTHER if swapped else FINGERPRINT)
+            assert store.count(TURNS, EVERYTHING) == (0 if swapped else 1)
+
+    def test_nobody_else_opens_it_meanwhile(self, settings):
+        """The folder stays locked until the rebuild is over."""
+        with rebuilding(settings, FINGERPRINT), pytest.raises(StoreLockedError):
+            open_store(settings, FINGERPRINT)
+        open_store(settings, FINGERPRINT).close()
+
+
+def test_the_embedded_store_has_no_earlier_form(settings):
+    """Only servers hold collections of earlier versions."""
+    assert list(scroll_earlier(settings)) == []
+
+
+class Crash(BaseException):
+    pass
+
+
+def _crash(*_, **__):
+    raise Crash
+
+
+def _opened(settings, fingerprint=FINGERPRINT, *, check=True):
+    return closing(open_store(settings, fingerprint, check=check))
+
+
+def _start(body, settings, *argv):
+    """A process that has `store` open under `settings` and runs `body`."""
+    script = (
+        "import sys, uuid, numpy\n"
+        "from pathlib import Path\n"
+        "from neuralstream.config import Settings\n"
+        "from neuralstream.store import open_store\n"
+        "from neuralstream.store.base import Fingerprint, Point\n"
+        f"sys.argv = {list(argv)!r}\n"
+        f"store = open_store(Settings(home=Path({str(settings.home)!r})), {FINGERPRINT!r})\n" + body
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def _kill(process):
+    process.kill()
+    process.wait()
+    process.stdin.close()
+
+
+def _fill(store, make):
+    """One turn and three gems that stay, and deleted ones whose text is MARK."""
+    store.upsert(TURNS, [make("ann", "kept", terms="redis port"), make("bob", "gone", terms=MARK, data={"text": MARK})])
+    store.upsert(GEMS, [make("ann", n, kind="gem", vectors=("text",), topics=["redis"]) for n in range(3)])
+    store.upsert(GEMS, [make("bob", "gem", kind="gem", data={"text": MARK})])
+    store.delete(TURNS, Where("bob"))
+    store.delete(GEMS, Where("bob"))
+
+
+def _contents(store):
+    return {
+        record.id: (record.payload, {name: vector.tolist() for name, vector in record.vectors.items()})
+        for collection in (TURNS, GEMS)
+        for record in store.scroll(collection, EVERYTHING, with_vectors=True)
+    }
+
+
+def _holds(folder, text):
+    return any(text.encode() in chunk for file in folder.rglob("*") if file.is_file() for chunk in _written(file))
+
+
+def _written(file):
+    """What was written of a file; the engine's files are long and mostly holes."""
+    size = file.stat().st_size
+    with file.open("rb") as data:
+        position = 0
+        while position < size:
+            try:
+                start = os.lseek(data.fileno(), position, os.SEEK_DATA)
+            except OSError:
+                return
+            position = os.lseek(data.fileno(), start, os.SEEK_HOLE)
+            data.seek(start)
+            yield data.read(position - start)
