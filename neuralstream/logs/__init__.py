@@ -25,6 +25,9 @@ def read_log(
 ) -> Log:
     """A log to iterate over. Reading it again gives the same turn ids, also after it has grown.
 
+    A turn that was read before its reply was written keeps its id, so a memory that has it does not take the reply in:
+    read a log when its session has paused.
+
     Args:
         path: a file, plain or gzip; or a folder, whose session files are read in order of their names.
         format: a name of `FORMATS`, or "auto".

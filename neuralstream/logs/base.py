@@ -45,7 +45,7 @@ class Problem:
     Attributes:
         line: counted from 1; in a file that is one JSON array, the line where the entry starts.
         reason: what was wrong.
-        file: name of the file, where the log is a folder of files.
+        file: the file below the log's folder, where the log is a folder.
     """
 
     line: int
@@ -91,7 +91,8 @@ class Log:
 
     def problem(self, line: int, reason: str, path: Path | None = None) -> None:
         """Record what could not be read, in one of a folder's files where `path` is not the log's own."""
-        self.problems.append(Problem(line, reason, path.name if path and path != self.path else ""))
+        file = path.relative_to(self.path) if path and path.is_relative_to(self.path) else path
+        self.problems.append(Problem(line, reason, "" if file in (None, Path()) else str(file)))
 
     def refuse_problems(self) -> None:
         """For labelled data, where a part that is silently missing would falsify every number.

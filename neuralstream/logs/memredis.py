@@ -137,17 +137,12 @@ def _in_order(entries: Iterable[list[_Said]]) -> list[list[_Said]]:
     """Oldest first by time and turn number; entries that tell neither keep the list's order, read from its old end."""
     found = [entry for entry in entries if entry]
     epoch = datetime.min.replace(tzinfo=UTC)
-
-    def moment(entry: list[_Said]) -> tuple[datetime, int, bool]:
-        first = entry[0]
-        return first.at or epoch, first.turn, first.message.role != "user"
-
-    if found and moment(found[0]) > moment(found[-1]):
+    ends = [(entry[0].at or epoch, entry[0].turn, entry[0].message.role != "user") for entry in found[:1] + found[-1:]]
+    if ends != sorted(ends):
         found.reverse()
-    # An entry without a time stays behind the one before it.
-    latest = epoch
-    keyed = []
+    moments: list[tuple[datetime, int]] = []
     for entry in found:
-        latest = entry[0].at or latest
-        keyed.append((latest, *moment(entry)[1:], entry))
-    return [entry for *_, entry in sorted(keyed, key=lambda item: item[:2])]
+        # An entry without a time stays behind the one before it.
+        latest = moments[-1][0] if moments else epoch
+        moments.append((entry[0].at or latest, entry[0].turn))
+    return [found[place] for place in sorted(range(len(found)), key=moments.__getitem__)]

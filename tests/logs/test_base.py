@@ -53,8 +53,9 @@ def test_a_message_without_words_keeps_its_reply_apart():
 
 def test_an_utterance_is_one_message_with_its_tools():
     """By utterance, each speaker's words are a turn, and tool lines stay with the words before them."""
-    messages = [_said("user", "a", 1), _said("assistant", "b", 2), _said("tool", "t()", 3), _said("assistant", "", 4)]
-    assert _texts(messages, "utterance") == [["a"], ["b", "t()"]]
+    messages = [_said("user", "a", 1), _said("assistant", "b", 2), _said("tool", "t()", 3)]
+    silent = [_said("assistant", "", 4), _said("tool", "u()", 5)]
+    assert _texts(messages + silent, "utterance") == [["a"], ["b", "t()", "u()"]]
 
 
 def test_among_people_the_opener_opens_the_next_exchange():

@@ -7,6 +7,7 @@ import pytest
 
 from neuralstream.errors import LogFormatError
 from neuralstream.logs import FORMATS, detect_format, read_log
+from neuralstream.types import Usage
 
 EXAMPLES = {
     "native": {"turn_id": "t", "session_id": "s", "parts": [{"role": "user", "text": "x"}]},
@@ -70,5 +71,8 @@ def test_wrong_use_is_refused(write, tmp_path):
 def test_a_log_can_be_read_again(write):
     """Iterating twice gives the same turns and counts afresh."""
     log = read_log(write("a.jsonl", [EXAMPLES["openai"], 5]))
-    assert list(log) == list(log)
+    turns = list(log)
+    log.usage["of a turn that went away"] = Usage(tokens=1)
+    assert list(log) == turns
+    assert log.usage == {}
     assert (log.used, len(log.problems)) == (1, 1)

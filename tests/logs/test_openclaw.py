@@ -140,6 +140,22 @@ def test_a_late_result_stays_with_its_call(write):
     ]
 
 
+def test_an_answered_call_is_closed(write):
+    """Some providers use an id again: each result belongs to the latest open call, and a second one stands alone."""
+    call = [{"type": "toolCall", "id": "c", "name": "t"}]
+    session = [
+        HEADER,
+        _entry("a1", None, "user", "x"),
+        _entry("a2", "a1", "assistant", call),
+        _entry("a3", "a2", "toolResult", "one", toolCallId="c"),
+        _entry("a4", "a3", "assistant", call),
+        _entry("a5", "a4", "toolResult", "two", toolCallId="c"),
+        _entry("a6", "a5", "toolResult", "three", toolCallId="c", toolName="t"),
+    ]
+    (turn,), _ = _read(write("s.jsonl", session))
+    assert [part.text for part in turn.parts] == ["x", "t() -> one", "t() -> two", "t() -> three"]
+
+
 TREE = [
     HEADER,
     _entry("a1", None, "user", "first"),
@@ -213,7 +229,7 @@ def test_a_folder_of_sessions(write):
     path = write("sessions/--w--/a.jsonl", [HEADER | {"id": "sa"}, _entry("a1", None, "user", "y"), []]).parents[1]
     turns, log = _read(path)
     assert [turn.session_id for turn in turns] == ["sa", "sb"]
-    assert [(problem.file, problem.line) for problem in log.problems] == [("a.jsonl", 3)]
+    assert [(problem.file, problem.line) for problem in log.problems] == [("--w--/a.jsonl", 3)]
 
 
 def test_one_file_may_hold_several_sessions(write):
