@@ -1,0 +1,277 @@
+"""Embeddings from an Ollama server."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from neuralstream.config import EmbedSettings
+from neuralstream.embed.vectors import SHORTEST_CHUNK, check_chunking, digest_of, encodable, join_chunks, normalised
+from neuralstream.errors import EmbeddingError, MissingPartError
+from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from neuralstream.embed.base import Vectors
+
+__all__ = ["QUERY_PREFIXES", "OllamaEmbedder"]
+
+QUERY_PREFIXES = {
+    "snowflake-arctic-embed2": "query: ",
+    "snowflake-arctic-embed": "Represent this sentence for searching relevant passages: ",
+    "mxbai-embed-large": "Represent this sentence for searching relevant passages: ",
+    "nomic-embed-text": "search_query: ",
+    "embeddinggemma": "task: search result | query: ",
+    "qwen3-embedding": ("Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"),
+}
+"""What a model's card on Hugging Face asks for before queries, by its name on Ollama without a tag."""
+
+DOCUMENT_PREFIXES = {"nomic-embed-text": "search_document: ", "embeddinggemma": "title: none | text: "}
+"""The same before texts that are stored; most cards ask for nothing."""
+
+_KEEP_ALIVE = "30m"
+"""How long the server keeps the model loaded: longer than the pauses in a conversation."""
+
+_ESTIMATE_MARGIN = 0.75
+"""Share of the model's context that a chunk of estimated length may fill; code has more tokens than prose."""
+
+_TOO_LONG = re.compile(r"exceeds? the (available )?context|too large to process", re.IGNORECASE)
+"""What the server says, with status 400 or 500, when an input is longer than the context."""
+
+_BRIEFLY_UNABLE = frozenset({429, 502, 503, 504})
+_TRIES = 3
+_FIRST_PAUSE = 0.5
+"""Seconds before the second try; it doubles with each."""
+
+_SHORTEST_CHUNK_CHARS = 64
+"""A chunk this short that still exceeds the context is the model's fault, not the text's."""
+
+
+class OllamaEmbedder:
+    """A model on an Ollama server, asked at the first need.
+
+    The server has no tokenizer to ask, so long texts are cut by estimated tokens, and a chunk is halved where the
+    server says that it exceeds the model's context. Nothing is cut silently (`truncate` is off).
+
+    Args:
+        url: http(s):// of the server.
+        model: its name there, with or without a tag.
+        settings: chunking, batch size, query prefix, context size and timeout.
+        sleep: waits between tries, seconds.
+
+    Raises:
+        SettingsError: the chunk length means nothing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        settings: EmbedSettings | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings or EmbedSettings()
+        check_chunking(self._settings)
+        self.name = model
+        self._url = url
+        self._shown_url = _without_credentials(url)
+        self._sleep = sleep
+        base = model.rpartition("/")[2].partition(":")[0]
+        configured = self._settings.query_prefix
+        self._query_prefix = QUERY_PREFIXES.get(base, "") if configured is None else configured
+        self._document_prefix = DOCUMENT_PREFIXES.get(base, "")
+        self._lock = threading.RLock()
+        self._opened: Any = None
+        self._digest: str | None = None
+        self._dim: int | None = None
+        self._longest: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """The server's digest of the model."""
+        with self._lock:
+            if self._digest is None:
+                cutting = ("chunk_tokens", "chunk_overlap", "num_ctx")
+                self._digest = digest_of(self._find_digest(), self._settings, *cutting)
+            return self._digest
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector, learnt from the first answer."""
+        with self._lock:
+            if self._dim is None:
+                self._dim = int(self._ask(["dimension"]).shape[1])
+            return self._dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts that are stored: (n, dim) float32, L2-normalised.
+
+        Raises:
+            EmbeddingError: the model answered with a wrong shape, NaN or a zero vector.
+            MissingPartError: the server does not answer, or does not have the model.
+        """
+        if not len(texts):
+            return np.zeros((0, self.dim), dtype=np.float32)
+        return self._embed(texts, self._document_prefix)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix."""
+        vector: Vectors = self._embed([text], self._query_prefix)[0]
+        return vector
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        longest = max(SHORTEST_CHUNK, self._longest_chunk() - count_tokens(prefix))
+        chunks: list[str] = []
+        owners: list[int] = []
+        for owner, text in enumerate(texts):
+            pieces = _split(encodable(text), longest, self._settings.chunk_overlap)
+            chunks += pieces
+            owners += [owner] * len(pieces)
+        vectors = np.empty((len(chunks), self.dim), dtype=np.float32)
+        for start in range(0, len(chunks), self._settings.batch_size):
+            batch = chunks[start : start + self._settings.batch_size]
+            vectors[start : start + len(batch)] = self._embed_batch(batch, prefix)
+        weights = [max(1, len(chunk)) for chunk in chunks]
+        return join_chunks(vectors, owners, weights, rows=len(texts), model=self.name)
+
+    def _embed_batch(self, batch: Sequence[str], prefix: str) -> Vectors:
+        """Vectors of chunks; one by one where a chunk of the batch exceeds the context, that chunk in halves."""
+        try:
+            return self._ask([prefix + chunk for chunk in batch])
+        except _TooLongError as error:
+            if len(batch) > 1:
+                return np.concatenate([self._embed_batch([chunk], prefix) for chunk in batch])
+            chunk = batch[0]
+            if len(chunk) <= _SHORTEST_CHUNK_CHARS:
+                raise EmbeddingError(f"{self.name} refuses {len(chunk)} characters as too long: {error}") from error
+            middle = len(chunk) // 2
+            overlap = min(self._settings.chunk_overlap * CHARS_PER_TOKEN, middle // 2)
+            halves = [chunk[: middle + overlap], chunk[middle - overlap :]]
+            vectors = np.concatenate([self._embed_batch([half], prefix) for half in halves])
+            return join_chunks(vectors, [0, 0], [len(half) for half in halves], rows=1, model=self.name)
+
+    def _ask(self, texts: Sequence[str]) -> Vectors:
+        answer = self._request(
+            lambda client: client.embed(
+                model=self.name,
+                input=list(texts),
+                truncate=False,
+                options={"num_ctx": self._settings.num_ctx},
+                keep_alive=_KEEP_ALIVE,
+            )
+        )
+        vectors = normalised(answer.embeddings, rows=len(texts), model=self.name)
+        with self._lock:
+            if self._dim is not None and vectors.shape[1] != self._dim:
+                raise EmbeddingError(f"{self.name} answered with {vectors.shape[1]} dimensions after {self._dim}")
+        return vectors
+
+    def _longest_chunk(self) -> int:
+        """Tokens of a chunk, estimated."""
+        with self._lock:
+            if self._longest is None:
+                about = self._request(lambda client: client.show(self.name)).modelinfo or {}
+                limits = [int(value) for key, value in about.items() if key.endswith(".context_length")]
+                fits = int(min([self._settings.num_ctx, *limits]) * _ESTIMATE_MARGIN)
+                self._longest = min(self._settings.chunk_tokens or fits, fits)
+            return self._longest
+
+    def _find_digest(self) -> str:
+        wanted = {self.name, f"{self.name}:latest"}
+        for model in self._request(lambda client: client.list()).models:
+            if model.model in wanted and model.digest:
+                return str(model.digest)
+        raise self._not_pulled()
+
+    def _request(self, call: Callable[[Any], Any]) -> Any:
+        """Call the server; again, after a pause, where the transport failed or the server was briefly unable."""
+        import httpx
+        from ollama import ResponseError
+
+        for pause in [*(_FIRST_PAUSE * 2**n for n in range(_TRIES - 1)), None]:
+            try:
+                return call(self._client())
+            except ResponseError as error:
+                if error.status_code not in _BRIEFLY_UNABLE or pause is None:
+                    raise self._refused(error) from error
+            except httpx.ReadTimeout as error:
+                seconds = self._settings.timeout.total_seconds()
+                raise MissingPartError(
+                    f"Ollama at {self._shown_url} did not answer {self.name} within {seconds:g} s; raise embed.timeout"
+                ) from error
+            except (ConnectionError, httpx.TransportError) as error:
+                if pause is None:
+                    raise MissingPartError(
+                        f"no Ollama server answers at {self._shown_url} ({type(error).__name__}); start `ollama serve` "
+                        "there, or unset ollama_url"
+                    ) from error
+            except (ValueError, TypeError) as error:
+                raise EmbeddingError(
+                    f"{self._shown_url} answered with something else than Ollama does: {str(error)[:200]}"
+                ) from error
+            self._sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _refused(self, error: Any) -> Exception:
+        text = str(error.error)
+        if _TOO_LONG.search(text):
+            return _TooLongError(text)
+        if error.status_code == 404:
+            return self._not_pulled()
+        return EmbeddingError(f"Ollama at {self._shown_url} refused {self.name} ({error.status_code}): {text[:200]}")
+
+    def _not_pulled(self) -> MissingPartError:
+        return MissingPartError(
+            f"Ollama at {self._shown_url} does not have {self.name}; run `ollama pull {self.name}` there"
+        )
+
+    def _client(self) -> Any:
+        with self._lock:
+            if self._opened is None:
+                from ollama import Client
+
+                parts = urlsplit(self._url)
+                # The client drops the credentials of a URL.
+                auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+                self._opened = Client(self._url, timeout=self._settings.timeout.total_seconds(), auth=auth)
+            return self._opened
+
+
+class _TooLongError(Exception):
+    """An input exceeds the model's context."""
+
+
+def _split(text: str, longest: int, overlap: int) -> list[str]:
+    """Overlapping pieces of at most about `longest` tokens, cut at a space where there is one near the end."""
+    tokens = count_tokens(text)
+    if tokens <= longest:
+        return [text]
+    width = max(1, len(text) * longest // tokens)
+    shared = min(len(text) * overlap // tokens, width // 4)
+    pieces = []
+    start = 0
+    while start + width < len(text):
+        space = text.rfind(" ", start + width - width // 4, start + width)
+        end = start + width if space < 0 else space
+        pieces.append(text[start:end])
+        start = end - shared
+    return [*pieces, text[start:]]
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -1,0 +1,92 @@
+"""What every embedder does with what its model answers: check it, normalise it, join chunks, name the result."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from neuralstream.config import EmbedSettings
+from neuralstream.errors import EmbeddingError, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from neuralstream.embed.base import Vectors
+
+__all__ = ["SHORTEST_CHUNK", "check_chunking", "digest_of", "encodable", "join_chunks", "normalised"]
+
+SHORTEST_CHUNK = 16
+"""Tokens. Below this, special tokens outweigh the text."""
+
+
+def normalised(answer: Any, *, rows: int, model: str) -> Vectors:
+    """A model's answer as (rows, dim) float32, L2-normalised.
+
+    Raises:
+        EmbeddingError: it has another shape, or holds NaN, an infinity or a zero vector.
+    """
+    try:
+        vectors = np.asarray(answer, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbeddingError(f"{model} answered with something that is not a matrix of numbers: {error}") from error
+    if vectors.ndim != 2 or len(vectors) != rows or not vectors.shape[1]:
+        raise EmbeddingError(f"{model} answered {rows} texts with an array of shape {vectors.shape}, not ({rows}, dim)")
+    if not np.isfinite(vectors).all():
+        raise EmbeddingError(f"{model} answered with NaN or infinity; reload the model, or use another")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not lengths.all():
+        raise EmbeddingError(f"{model} answered with a zero vector; reload the model, or use another")
+    unit: Vectors = vectors / lengths
+    return unit
+
+
+def join_chunks(vectors: Vectors, owners: Sequence[int], weights: Sequence[int], *, rows: int, model: str) -> Vectors:
+    """Vectors of texts from those of their chunks: the mean weighted by chunk length, normalised again.
+
+    Args:
+        vectors: (chunks, dim), one per chunk.
+        owners: the text each chunk belongs to, 0 to rows - 1.
+        weights: length of each chunk.
+        rows: how many texts there are; each owns at least one chunk.
+        model: named in an error.
+
+    Returns:
+        (rows, dim) float32, L2-normalised.
+    """
+    owner = np.asarray(owners)
+    weight = np.asarray(weights, dtype=np.float64)
+    joined = np.zeros((rows, vectors.shape[1]), dtype=np.float32)
+    joined[owner] = vectors
+    # A text of one chunk keeps that chunk's vector to the last bit, whatever else came along in the call.
+    for row in np.flatnonzero(np.bincount(owner, minlength=rows) > 1):
+        mine = owner == row
+        mean = np.average(vectors[mine], axis=0, weights=weight[mine])
+        joined[row] = normalised(mean[np.newaxis], rows=1, model=model)[0]
+    return joined
+
+
+def digest_of(weights: str, settings: EmbedSettings, *names: str) -> str:
+    """Identifies what vectors depend on: the weights, and the named settings where they are not the defaults."""
+    chosen, default = ({name: getattr(values, name) for name in names} for values in (settings, EmbedSettings()))
+    if chosen == default:
+        return weights
+    return hashlib.sha256(f"{weights} {sorted(chosen.items())}".encode()).hexdigest()
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot write, as question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def check_chunking(settings: EmbedSettings) -> None:
+    """Refuse chunks too short to mean anything.
+
+    Raises:
+        SettingsError: `embed.chunk_tokens` lies below 16 and is not 0.
+    """
+    if 0 < settings.chunk_tokens < SHORTEST_CHUNK:
+        raise SettingsError(
+            f"embed.chunk_tokens = {settings.chunk_tokens}: write 0 for the model's limit, or {SHORTEST_CHUNK} and more"
+        )
