@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError, StoreError
-from neuralstream.store.base import Where
+from neuralstream.store.base import Record, Where
 from neuralstream.store.schema import GEMS, TURNS
-from neuralstream.types import Gem, GemTag, Part, Source, Turn
+from neuralstream.types import DEFAULT_USER, Gem, GemTag, Part, Source, Turn
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -51,7 +51,8 @@ class DiskLimit:
         if self._most is None:
             return
         if self._calls % self._EVERY == 0:
-            held = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) / 1e6
+            # Blocks, not sizes: the engine keeps sparse files.
+            held = sum(file.stat().st_blocks * 512 for file in self._folder.rglob("*") if file.is_file()) / 1e6
             if held > self._most:
                 raise StoreError(
                     f"{self._folder} holds {held:.0f} MB, more than max_disk_mb = {self._most}: raise it, "
@@ -182,7 +183,7 @@ def reindex(settings: Settings, embedder: Embedder | None) -> int:
     """Fill the store anew with the embedder and analyser of today; see `NeuralStream.reindex`."""
     from neuralstream.embed import make_embedder
     from neuralstream.indexing import Indexer, fingerprint
-    from neuralstream.store import rebuilding
+    from neuralstream.store import rebuilding, scroll_earlier
 
     embedder = embedder or make_embedder(settings)
     written = 0
@@ -194,7 +195,8 @@ def reindex(settings: Settings, embedder: Embedder | None) -> int:
             for start in range(0, len(session), _AT_ONCE):
                 indexer.index_turns(session[start : start + _AT_ONCE])
             written += len(session)
-        gems = [Gem.from_dict(record.payload["data"]) for record in old.scroll(GEMS, Where(None))]
+        gems = [Gem.from_dict(record.payload["data"]) for record in old.scroll(GEMS, Where(None, kind="gem"))]
+        gems += [_earlier_gem(record) for record in scroll_earlier(settings)]
         gems.sort(key=lambda gem: (gem.user_id, gem.created_at, gem.gem_id))
         for _, group_of_gems in groupby(gems, key=lambda gem: gem.user_id):
             of_user = [replace(gem, embedder=embedder.name) for gem in group_of_gems]
@@ -223,6 +225,30 @@ def _read_export(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(row, dict) or not ("turn" in row or "gem" in row):
             raise InputError(f"{path}, line {number}: neither a turn nor a gem; nothing was restored")
         yield row
+
+
+def _earlier_gem(record: Record) -> Gem:
+    """A gem of an earlier NeuralStream, which had the seed's fields and no turn ids, or an empty source."""
+    payload = record.payload
+    source = {name: str((payload.get("source") or {}).get(name, "")) for name in Source.__slots__}
+    user_id = payload.get("user_id") or DEFAULT_USER
+    content = payload.get("content") or payload.get("summary") or "(no content)"
+    return Gem.from_dict(
+        {
+            # Their ids were numbers or UUIDs of another making.
+            "gem_id": Gem.make_id(user_id, source["session_id"], (), content),
+            "content": content,
+            "source": source,
+            "source_turns": [],
+            "created_at": payload.get("created_at") or source["date"] or 0,
+            "user_id": user_id,
+            "summary": payload.get("summary") or "",
+            "topics": payload.get("topics") or [],
+            "tags": [tag for tag in payload.get("tags") or [] if tag in get_args(GemTag)] or ["fact"],
+            "importance": min(max(float(payload.get("importance") or 0.5), 0.0), 1.0),
+            "model": "earlier NeuralStream",
+        }
+    )
 
 
 def _as_user(turn: Turn, user_id: str | None) -> Turn:

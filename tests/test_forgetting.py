@@ -1,0 +1,114 @@
+from datetime import UTC, datetime
+
+import pytest
+from neuralstream.embed.cache import CachedEmbedder
+
+from neuralstream import InputError, NeuralStream, NotFoundError, Turn
+from neuralstream.testing import FakeClock, FakeEmbedder
+
+NEEDLE = "zebrafinchcodename"
+MODES = ("substring", "bm25", "semantic", "graph", "hybrid")
+
+
+@pytest.fixture
+def memory(settings):
+    """Two users with two sessions each; `ada` says a planted word in her first session only."""
+    embedder = CachedEmbedder(FakeEmbedder(), settings.cache_dir)
+    with NeuralStream(settings, clock=FakeClock("2026-06-01T00:00:00Z"), embedder=embedder) as opened:
+        for user in ("ada", "bob"):
+            for session in ("s1", "s2"):
+                for number in range(7):
+                    planted = f" The project is called {NEEDLE}." if (user, session) == ("ada", "s1") else ""
+                    text = f"Fact {number} of {session}: the {user} server listens on port {6000 + number}.{planted}"
+                    opened.capture(
+                        Turn.exchange(
+                            text,
+                            "Noted.",
+                            session_id=session,
+                            user_id=user,
+                            turn_id=f"{user}-{session}-{number}",
+                            created_at=datetime(2026, 1, int(session[1]), 0, number, tzinfo=UTC),
+                        )
+                    )
+        opened.flush()
+        yield opened
+
+
+def on_disk(memory, needle=NEEDLE):
+    """Files of the data and cache folders that hold a text."""
+    folders = (memory.settings.home, memory.settings.cache_dir)
+    return [
+        file
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.is_file() and needle.encode() in file.read_bytes()
+    ]
+
+
+def found(memory, user, text):
+    """Ids that any kind of query finds for a user."""
+    ids = {hit.id for mode in MODES for hit in memory.search(text, mode=mode, k=100, user_id=user)}
+    ids |= {hit.id for kind in ("turn", "gem") for hit in memory.recent(100, kind=kind, user_id=user)}
+    return ids | {turn.turn_id for session in ("s1", "s2") for turn in memory.thread(session, user_id=user)}
+
+
+def test_forgetting_a_user_leaves_nothing_anywhere_and_everything_of_others(memory):
+    """No query finds the user, every query finds the other as before, and no file holds the planted text."""
+    others = found(memory, "bob", "server port 6001")
+    assert on_disk(memory)
+    result = memory.forget(user_id="ada")
+    assert result.proved, result.checks
+    assert (result.turns, result.sessions) == (14, 2)
+    assert result.gems > 0
+    assert found(memory, "ada", f"server port 6001 {NEEDLE}") == set()
+    assert memory.themes(user_id="ada") == []
+    assert found(memory, "bob", "server port 6001") == others
+    assert on_disk(memory) == []
+
+
+def test_a_forgotten_log_can_be_replayed_again(memory):
+    """Forgetting forgets the ids too: the same turns are new afterwards."""
+    memory.forget(user_id="ada")
+    assert memory.capture(Turn.exchange("again", "yes", session_id="s1", user_id="ada", turn_id="ada-s1-0"))
+
+
+def test_forgetting_a_session_keeps_the_others(memory):
+    """Only that session's turns and gems go, and the planted text with them."""
+    result = memory.forget(session_id="s1", user_id="ada")
+    assert result.proved, result.checks
+    assert memory.thread("s1", user_id="ada") == []
+    assert len(memory.thread("s2", user_id="ada")) == 7
+    assert {gem.source.session_id for gem in memory.gems(user_id="ada")} == {"s2"}
+    assert on_disk(memory) == []
+
+
+def test_forgetting_before_a_date_keeps_what_came_after(memory):
+    """Turns before the moment go, the moment's own stays; neighbours no longer hold their words."""
+    result = memory.forget(before=datetime(2026, 1, 1, 0, 3, tzinfo=UTC), user_id="ada")
+    assert result.proved, result.checks
+    assert result.turns == 3
+    assert [turn.turn_id for turn in memory.thread("s1", user_id="ada")] == [f"ada-s1-{n}" for n in (3, 4, 5, 6)]
+    gone = {f"ada-s1-{n}" for n in range(3)}
+    assert not any(gone & {*gem.source_turns, *gem.evidence} for gem in memory.gems(user_id="ada"))
+    assert not on_disk(memory, "Fact 0 of s1: the ada")
+
+
+def test_forgetting_a_gem_uncovers_its_turns(memory):
+    """The gem goes; the turns it covered are searched as turns again."""
+    gem = memory.gems(user_id="bob")[0]
+    assert gem.source_turns[0] not in {hit.id for hit in memory.search(gem.content, user_id="bob", k=50, lane="all")}
+    result = memory.forget(gem_id=gem.gem_id, user_id="bob")
+    assert result.proved, result.checks
+    with pytest.raises(NotFoundError):
+        memory.gem(gem.gem_id, user_id="bob")
+    assert gem.source_turns[0] in {hit.id for hit in memory.search(gem.content, user_id="bob", k=50, lane="all")}
+
+
+def test_exactly_one_thing_is_named(memory):
+    """Nothing or two things to forget is refused, and forgets nothing."""
+    for wrong in ({}, {"gem_id": "x", "session_id": "s1"}):
+        with pytest.raises(InputError, match="name one of"):
+            memory.forget(**wrong)
+    with pytest.raises(NotFoundError, match="gems list"):
+        memory.forget(gem_id="00000000-0000-0000-0000-000000000000", user_id="ada")
+    assert memory.status().turns == 28
