@@ -1,14 +1,15 @@
 """The collections on a Qdrant server: made, recognised, and replaced by freshly filled ones.
 
 Gems lie in the collection that `settings.collection` names, turns in the same name with `_turns`. Each records in its
-metadata what it was filled by. A rebuild fills `NAME__2` (`__3`, …), marks it ready, deletes what bears the name and
-makes the name an alias of the new one; from then on a rebuild moves the alias, in one atomic request. A ready
-collection with a higher number than the one in use is a replacement that a crash interrupted: the next open completes
-it.
+metadata what it was filled by. A rebuild fills a pair `NAME__2` and `NAME_turns__2` (then 3, …), marks the gems' one
+ready, deletes what bears the names and makes them aliases of the new pair; from then on a rebuild moves an alias in
+one atomic request. A ready pair with a higher number than the one in use is a replacement that a crash interrupted: the
+next open completes it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -63,9 +64,13 @@ def open_collections(client: QdrantClient, base: str, fingerprint: Fingerprint, 
     Raises:
         StoreMismatchError: a collection was filled by something else, or is none of ours.
     """
-    found = [_open(client, name, fingerprint, check=check) for name in names(base).values()]
-    check_fingerprint(found[1], found[0], f"collection {names(base)[TURNS]}")
-    return found[0]
+    _complete_rebuild(client, base)
+    gems, turns = names(base).values()
+    stored = _open(client, gems, fingerprint)
+    if check:
+        check_fingerprint(stored, fingerprint, f"collection {gems}")
+    check_fingerprint(_open(client, turns, stored), stored, f"collection {turns}")
+    return stored
 
 
 def names(base: str) -> dict[str, str]:
@@ -75,22 +80,21 @@ def names(base: str) -> dict[str, str]:
 
 def begin_rebuild(client: QdrantClient, base: str, fingerprint: Fingerprint) -> dict[str, str]:
     """Empty collections that are going to replace those in use, by collection of the schema."""
-    fresh: dict[str, str] = {}
-    for collection, name in names(base).items():
-        in_use = _number_in_use(client, name)
-        numbers = _numbered(client, name)
-        abandon_rebuild(client, [f"{name}__{number}" for number in numbers if number != in_use])
-        fresh[collection] = f"{name}__{max([1, *numbers]) + 1}"
-        _make_collection(client, fresh[collection], fingerprint)
+    left_over = [
+        other for name in names(base).values() for other in _numbered(client, name) if other != _target(client, name)
+    ]
+    abandon_rebuild(client, left_over)
+    number = 1 + max(1, *(_number(_target(client, name)) for name in names(base).values()))
+    fresh = {collection: f"{name}__{number}" for collection, name in names(base).items()}
+    for name in fresh.values():
+        _make_collection(client, name, fingerprint)
     return fresh
 
 
 def finish_rebuild(client: QdrantClient, base: str, fresh: Mapping[str, str], fingerprint: Fingerprint) -> None:
     """Put the new collections in the place of those in use, which are deleted."""
-    for name in fresh.values():
-        client.update_collection(name, metadata=_metadata(fingerprint, ready=True))
-    for name in names(base).values():
-        _complete_rebuild(client, name)
+    client.update_collection(fresh[GEMS], metadata=_metadata(fingerprint, ready=True))
+    _complete_rebuild(client, base)
 
 
 def abandon_rebuild(client: QdrantClient, fresh: Iterable[str]) -> None:
@@ -116,8 +120,7 @@ def scroll_earlier(client: QdrantClient, name: str) -> Iterator[Record]:
             return
 
 
-def _open(client: QdrantClient, name: str, fingerprint: Fingerprint, *, check: bool) -> Fingerprint:
-    _complete_rebuild(client, name)
+def _open(client: QdrantClient, name: str, fingerprint: Fingerprint) -> Fingerprint:
     if not client.collection_exists(name):
         _make_collection(client, name, fingerprint)
     known = _known(client, name)
@@ -128,8 +131,6 @@ def _open(client: QdrantClient, name: str, fingerprint: Fingerprint, *, check: b
             f"collection {name} has schema version {known.schema_version}, and this NeuralStream reads "
             f"{SCHEMA_VERSION}; use the version that wrote it, or export there and restore here"
         )
-    if check:
-        check_fingerprint(known.fingerprint, fingerprint, f"collection {name}")
     _make_indexes(client, name)
     return known.fingerprint
 
@@ -182,38 +183,39 @@ def _not_ours(client: QdrantClient, name: str) -> str:
     return f"collection {name} was not made by NeuralStream and was left as it is; name another `collection`"
 
 
-def _complete_rebuild(client: QdrantClient, name: str) -> None:
-    """Let the name mean the newest ready collection, if that is not the one in use."""
-    in_use = _number_in_use(client, name)
-    for number in reversed(_numbered(client, name)):
-        if number <= in_use:
-            return
-        known = _known(client, f"{name}__{number}")
-        if known is not None and known.ready:
-            break
-    else:
+def _complete_rebuild(client: QdrantClient, base: str) -> None:
+    """Let the names mean the newest ready pair of collections, if they do not yet, and delete older pairs."""
+    ready = [name for name in _numbered(client, base) if (known := _known(client, name)) is not None and known.ready]
+    if not ready:
         return
-    alias = models.CreateAlias(collection_name=f"{name}__{number}", alias_name=name)
-    if in_use:
-        # Deleting and creating an alias in one request is atomic: no reader misses the name.
-        removal = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))
-        client.update_collection_aliases([removal, models.CreateAliasOperation(create_alias=alias)])
-        client.delete_collection(f"{name}__{in_use}")
-    else:
-        if client.collection_exists(name):
-            client.delete_collection(name)
-        client.update_collection_aliases([models.CreateAliasOperation(create_alias=alias)])
+    newest = max(map(_number, ready))
+    # Gems are last: once their name has moved, the turns' has.
+    for name in (names(base)[TURNS], names(base)[GEMS]):
+        if _number(_target(client, name)) < newest:
+            _move(client, name, f"{name}__{newest}")
+        abandon_rebuild(client, [other for other in _numbered(client, name) if _number(other) < newest])
 
 
-def _numbered(client: QdrantClient, name: str) -> list[int]:
-    prefix = f"{name}__"
-    found = [other.name for other in client.get_collections().collections if other.name.startswith(prefix)]
-    return sorted(int(other.removeprefix(prefix)) for other in found if other.removeprefix(prefix).isdecimal())
+def _move(client: QdrantClient, name: str, target: str) -> None:
+    operations: list[models.AliasOperations] = []
+    if _target(client, name):
+        operations.append(models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name)))
+    elif client.collection_exists(name):
+        client.delete_collection(name)
+    alias = models.CreateAlias(collection_name=target, alias_name=name)
+    client.update_collection_aliases([*operations, models.CreateAliasOperation(create_alias=alias)])
 
 
-def _number_in_use(client: QdrantClient, name: str) -> int:
-    """Number of the collection the name is an alias of, or 0 where it is a collection itself or nothing."""
-    for alias in client.get_aliases().aliases:
-        if alias.alias_name == name:
-            return int(alias.collection_name.removeprefix(f"{name}__"))
-    return 0
+def _target(client: QdrantClient, name: str) -> str:
+    """The collection that the name is an alias of, or nothing where it is none."""
+    found = (alias.collection_name for alias in client.get_aliases().aliases if alias.alias_name == name)
+    return next(found, "")
+
+
+def _numbered(client: QdrantClient, name: str) -> list[str]:
+    """The collections of this name that have a number."""
+    return [other.name for other in client.get_collections().collections if re.fullmatch(rf"{name}__\d+", other.name)]
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("__")[2]) if name else 0

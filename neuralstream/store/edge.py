@@ -99,8 +99,7 @@ class EdgeStore:
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """See MemoryStore. The engine's write-ahead log holds the points when this returns."""
         check_points(points, self._fingerprint.dim)
-        made = [Record(point.id, point.payload, point.vectors) for point in points]
-        self._run(collection, "write points", lambda shard: _write(shard, made))
+        self._run(collection, "write points", lambda shard: _write(shard, points))
 
     def set_payload(self, collection: str, ids: Sequence[str], payload: Mapping[str, Any]) -> None:
         """See MemoryStore."""
@@ -253,7 +252,10 @@ def _open(generation: Generation) -> Shards:
 
     def shard(collection: str) -> engine.EdgeShard:
         path = generation.path / collection
-        return engine.EdgeShard.load(str(path)) if path.exists() else _create(path, generation.fingerprint.dim)
+        try:
+            return engine.EdgeShard.load(str(path)) if path.exists() else _create(path, generation.fingerprint.dim)
+        except Exception as error:  # the engine raises bare Exception
+            raise StoreError(f"{path} cannot be opened: {error}; restore the folder from a backup") from error
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         return dict(zip((GEMS, TURNS), pool.map(shard, (GEMS, TURNS)), strict=True))
@@ -280,14 +282,12 @@ def _close(shards: Shards) -> None:
         shard.close()
 
 
-def _write(shard: engine.EdgeShard, records: Sequence[Record]) -> None:
-    points = [
-        engine.Point(
-            record.id, {name: _floats(vector) for name, vector in record.vectors.items()}, dict(record.payload)
-        )
-        for record in records
+def _write(shard: engine.EdgeShard, points: Sequence[Point | Record]) -> None:
+    made = [
+        engine.Point(point.id, {name: _floats(vector) for name, vector in point.vectors.items()}, dict(point.payload))
+        for point in points
     ]
-    shard.update(engine.UpdateOperation.upsert_points(points))
+    shard.update(engine.UpdateOperation.upsert_points(made))
 
 
 def _scroller(

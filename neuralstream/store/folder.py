@@ -111,7 +111,6 @@ class StoreFolder:
     def release(self) -> None:
         """Let others open the folder. Releasing twice is fine."""
         if self._lock is not None:
-            self._lock.truncate(0)
             self._lock.close()
             self._lock = None
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from qdrant_client import QdrantClient, models
 
 from neuralstream.store.base import Where
-from neuralstream.store.catalogue import names
 from neuralstream.store.schema import TEXT_FIELDS, VECTORS
 
 __all__ = ["MemoryPlaces", "Places", "ServerPlaces"]
@@ -45,8 +44,7 @@ class ServerPlaces:
     """One collection for all.
 
     Args:
-        base: name of the gems' collection.
-        replaced: other names, by collection of the schema, for a store that is being filled.
+        names: the client's collection for each of the schema's.
     """
 
     tunable = True
@@ -55,9 +53,9 @@ class ServerPlaces:
         "its snapshots and backups are its operator's to delete"
     )
 
-    def __init__(self, base: str, replaced: Mapping[str, str] | None = None) -> None:
+    def __init__(self, names: Mapping[str, str]) -> None:
         self.guard: AbstractContextManager[Any] = nullcontext()
-        self._names = dict(replaced or names(base))
+        self._names = names
 
     def of(self, collection: str, where: Where) -> list[str]:  # noqa: ARG002 - one collection holds whatever is asked for
         """See Places."""

@@ -224,7 +224,7 @@ def open_qdrant(settings: Settings, fingerprint: Fingerprint, *, check: bool = T
         else:
             with _explained(address):
                 stored = catalogue.open_collections(client, settings.collection, fingerprint, check=check)
-            store = QdrantStore(client, ServerPlaces(settings.collection), stored, address)
+            store = QdrantStore(client, ServerPlaces(catalogue.names(settings.collection)), stored, address)
         on_error.pop_all()
     return store
 
@@ -242,11 +242,11 @@ def rebuild_qdrant(settings: Settings, fingerprint: Fingerprint) -> Iterator[Reb
         with _explained(address):
             if not catalogue.is_earlier(client, base):
                 stored = catalogue.open_collections(client, base, fingerprint, check=False)
-                old = QdrantStore(client, ServerPlaces(base), stored, address)
+                old = QdrantStore(client, ServerPlaces(catalogue.names(base)), stored, address)
             fresh = catalogue.begin_rebuild(client, base, fingerprint)
         with ExitStack() as on_error:
             on_error.callback(_abandon, client, fresh)
-            yield Rebuild(old, QdrantStore(client, ServerPlaces(base, fresh), fingerprint, address))
+            yield Rebuild(old, QdrantStore(client, ServerPlaces(fresh), fingerprint, address))
             on_error.pop_all()
         with _explained(address):
             catalogue.finish_rebuild(client, base, fresh, fingerprint)

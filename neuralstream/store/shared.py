@@ -164,8 +164,8 @@ def check_points(points: Sequence[Point], dim: int) -> None:
             NaN or infinity. The message names the point.
     """
     for point in points:
-        if _uuid(point.id) is None:
-            raise StoreError(f"a point's id must be a UUID, got {point.id!r}")
+        if _uuid(point.id) != point.id:
+            raise StoreError(f"a point's id must be a UUID in lower case with hyphens, got {point.id!r}")
         for field in ("user_id", "kind"):
             if not isinstance(point.payload.get(field), str):
                 raise StoreError(f"point {point.id} has no {field}: every payload names its user and its kind")
@@ -217,7 +217,7 @@ def latest(fetch: Callable[[int], list[Record]], limit: int) -> list[Record]:
         fetch,
         limit,
         lambda record: parse_time(record.payload["created_at"]).timestamp(),
-        lambda record: (-record.payload.get("index", 0), record.id),
+        lambda record: (-(record.payload.get("index") or 0), record.id),
     )
 
 

@@ -151,6 +151,27 @@ def test_a_crash_while_replacing_is_completed(client, settings, monkeypatch, reb
     assert len(_collections(client, settings)) == 2
 
 
+def test_a_crash_before_the_new_collections_are_ready_changes_nothing(client, settings, make, monkeypatch):
+    """A rebuild that was not finished is as if it had not begun."""
+    open_store(settings, FINGERPRINT).upsert(TURNS, [make("ann", 0)])
+    fresh = catalogue.begin_rebuild(client, settings.collection, OTHER)
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "update_collection", _crashing(client.update_collection, 0))
+        with pytest.raises(Crash):
+            catalogue.finish_rebuild(client, settings.collection, fresh, OTHER)
+    assert open_store(settings, FINGERPRINT).count(TURNS, EVERYTHING) == 1
+
+
+def test_a_crash_while_making_the_collections_is_made_good(client, settings, monkeypatch):
+    """Where only the gems' collection was made, the turns' follows under the same fingerprint."""
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "create_collection", _crashing(client.create_collection, 1))
+        with pytest.raises(Crash):
+            open_store(settings, FINGERPRINT)
+    assert open_store(settings, OTHER, check=False).fingerprint == FINGERPRINT
+    assert open_store(settings, FINGERPRINT).count(TURNS, EVERYTHING) == 0
+
+
 class Crash(BaseException):
     pass
 

@@ -351,6 +351,7 @@ class TestWriting:
             replace(good, vectors={"text": np.ones(9, np.float32)}),
             replace(good, vectors={"images": np.ones(8, np.float32)}),
             replace(good, id="not-a-uuid"),
+            replace(good, id=good.id.upper()),
             replace(good, payload={"kind": "turn"}),
             replace(good, payload={"user_id": user}),
         ):

@@ -121,6 +121,14 @@ class TestFingerprint:
         with pytest.raises(StoreError, match=r"store\.json"):
             open_store(settings, FINGERPRINT)
 
+    def test_damaged_files_are_reported(self, settings):
+        """Files that the engine cannot read are an error that names the folder, never an empty store."""
+        open_store(settings, FINGERPRINT).close()
+        [damaged] = (settings.home / "store").glob("generation-*/turns/edge_config.json")
+        damaged.write_text("{")
+        with pytest.raises(StoreError, match="turns cannot be opened"):
+            open_store(settings, FINGERPRINT)
+
 
 class TestLock:
     def test_a_second_opener_learns_who_holds_it(self, settings):
