@@ -43,7 +43,7 @@ print(time.process_time() - began, *sorted({name.partition(".")[0] for name in s
 
 
 def in_a_fresh_interpreter() -> tuple[float, set[str]]:
-    """Seconds of processor time that importing takes (a busy machine cannot falsify it), and the top-level modules that are loaded then."""
+    """Seconds that importing takes, of processor time so that a busy machine changes nothing, and what it loads."""
     ran = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True)
     seconds, *modules = ran.stdout.split()
     return float(seconds), set(modules)

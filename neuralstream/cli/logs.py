@@ -10,6 +10,7 @@ from neuralstream.cli.options import Call, JsonOption, command
 from neuralstream.cli.output import Progress, note, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from neuralstream.logs import Log
     from neuralstream.stream import NeuralStream
 
 __all__ = ["add_to"]
@@ -53,28 +54,24 @@ def replay(
     A log that was replayed before adds only what is new in it. Lines that cannot be read are counted, named on stderr,
     and passed over.
     """
+    from neuralstream.logs import read_log
+
+    settings = call.settings()
+    opened = [
+        read_log(log, log_format, user_id=settings.user_id, unit=unit, max_tool_chars=settings.max_tool_chars)
+        for log in logs
+    ]
     with call.open() as memory, progress() as report:
-        done = [_replay(memory, log, log_format, unit, report) for log in logs]
+        done = [_replay(memory, log, report) for log in opened]
     if as_json:
         print_json([asdict(one) for one in done])
     else:
         print_table(tuple(asdict(done[0])), [tuple(asdict(one).values()) for one in done])
 
 
-def _replay(
-    memory: "NeuralStream",
-    path: Path,
-    log_format: str,
-    unit: Literal["exchange", "utterance"] | None,
-    report: Progress,
-) -> Replayed:
-    from neuralstream.logs import read_log
-
-    log = read_log(
-        path, log_format, user_id=memory.settings.user_id, unit=unit, max_tool_chars=memory.settings.max_tool_chars
-    )
+def _replay(memory: "NeuralStream", log: "Log", report: Progress) -> Replayed:
     before = memory.status()
-    done = Replayed(str(path))
+    done = Replayed(str(log.path))
     sessions = set()
     for turn in log:
         if memory.capture(turn):
@@ -82,7 +79,7 @@ def _replay(
         else:
             done.known += 1
         sessions.add((turn.user_id, turn.session_id))
-        report(path.name, done.new + done.known, None)
+        report(log.path.name, done.new + done.known, None)
     for user_id, session_id in sorted(sessions):
         memory.end_session(session_id, user_id=user_id)
     memory.flush()
@@ -92,5 +89,5 @@ def _replay(
     done.gems = after.gems - before.gems
     done.problems = len(log.problems)
     for problem in log.problems:
-        note(f"{path / problem.file}:{problem.line}: {problem.reason}")
+        note(f"{log.path / problem.file}:{problem.line}: {problem.reason}")
     return done

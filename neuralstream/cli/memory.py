@@ -62,17 +62,18 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find turns and gems, best first."""
+    tags, first, last, seen_from = _tags(tag), when(since), when(until), when(as_of)
     with call.open() as memory:
         hits = memory.search(
             query,
             mode=mode,
             k=k,
             lane=lane,
-            since=when(since),
-            until=when(until),
+            since=first,
+            until=last,
             session_id=session,
-            tags=_tags(tag),
-            as_of=when(as_of),
+            tags=tags,
+            as_of=seen_from,
             explain=explain,
         )
     if as_json:
@@ -97,8 +98,9 @@ def recent(
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest turns or gems, newest first."""
+    first, last = when(since), when(until)
     with call.open() as memory:
-        hits = memory.recent(limit, since=when(since), until=when(until), session_id=session, kind=kind)
+        hits = memory.recent(limit, since=first, until=last, session_id=session, kind=kind)
     if as_json:
         print_json([hit.to_dict() for hit in hits])
     else:
@@ -132,8 +134,9 @@ def themes(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is talked about again and again, largest first."""
+    first, last = when(since), when(until)
     with call.open() as memory:
-        found = memory.themes(since=when(since), until=when(until), limit=limit)
+        found = memory.themes(since=first, until=last, limit=limit)
     if as_json:
         print_json([theme.to_dict() for theme in found])
     else:
@@ -180,8 +183,9 @@ def remember(
     as_json: JsonOption = False,
 ) -> None:
     """Keep a statement as a gem, and print the gem's id."""
+    tags = _tags(tag) or ("fact",)
     with call.open() as memory:
-        gem = memory.remember(text, tags=_tags(tag) or ("fact",), topics=tuple(topic or ()), importance=importance)
+        gem = memory.remember(text, tags=tags, topics=tuple(topic or ()), importance=importance)
     if as_json:
         print_json(gem.to_dict())
     else:
@@ -202,10 +206,9 @@ def list_gems(
     as_json: JsonOption = False,
 ) -> None:
     """List gems."""
+    tags = _tags(tag)
     with call.open() as memory:
-        found = memory.gems(
-            session_id=session, tags=_tags(tag), status=None if status == "any" else status, limit=limit
-        )
+        found = memory.gems(session_id=session, tags=tags, status=None if status == "any" else status, limit=limit)
     if as_json:
         print_json([gem.to_dict() for gem in found])
     else:
@@ -277,6 +280,7 @@ def forget(
 
     Prints what was removed, and what was asked again to prove it; exit 1 where anything was found again.
     """
+    moment = when(before)
     named = [
         f"{name} {value}"
         for name, value in (("gem", gem), ("session", session), ("everything before", before))
@@ -285,7 +289,7 @@ def forget(
     if named or call.user:
         _confirm(" and ".join(named or ["everything"]) + (f" of user {call.user}" if call.user else ""), yes=yes)
     with call.open() as memory:
-        done = memory.forget(gem_id=gem, session_id=session, user_id=call.user, before=when(before))
+        done = memory.forget(gem_id=gem, session_id=session, user_id=call.user, before=moment)
     if as_json:
         print_json(done.to_dict())
     else:

@@ -118,16 +118,20 @@ def run_notebook(
     names: Annotated[
         list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter; repeatable.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the executed notebook goes.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Folder of the results, the parameter `out`.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a notebook with parameters, and print the folder of its results."""
     from neuralstream.workbench import notebook as workbench
 
+    # A repeatable option takes one value, so the parser leaves each parameter's value among the arguments.
     names, values = names or [], values or []
     if len(names) != len(values):
         raise InputError(f"{len(names)} names and {len(values)} values; write each parameter as -p NAME VALUE")
-    result = workbench.run_notebook(notebook, dict(zip(names, values, strict=True)), out)
+    parameters = dict(zip(names, values, strict=True)) | ({"out": out} if out else {})
+    result = workbench.run_notebook(notebook, parameters)
     if as_json:
         print_json(result)
     else:

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import pytest
 
 from neuralstream.cli import main
+from neuralstream.cli.options import Call
 from neuralstream.testing import FakeEmbedder
 
 EXCHANGES = [
@@ -39,13 +42,7 @@ class Ran(NamedTuple):
 @pytest.fixture
 def cli(tmp_path, monkeypatch, capsys):
     """Run commands in this process, on a data folder of their own, with a small deterministic embedder."""
-    for name in os.environ:
-        if name.startswith("NEURALSTREAM_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("NEURALSTREAM_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NEURALSTREAM_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("neuralstream.embed.make_embedder", lambda _settings: FakeEmbedder())
+    isolate(monkeypatch, tmp_path)
 
     def run(*arguments: object) -> Ran:
         capsys.readouterr()
@@ -57,8 +54,43 @@ def cli(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def log(tmp_path):
-    """An agent's session log of seven exchanges, a minute apart, with one unreadable line."""
+    """An agent's session log of seven exchanges, a minute apart; its fourth line cannot be read."""
     file = tmp_path / "session.jsonl"
+    file.write_text(session_log())
+    return file
+
+
+@pytest.fixture
+def memory(cli, replayed, tmp_path):
+    """The command line, on a data folder into which the log was replayed."""
+    shutil.copytree(replayed / "home", tmp_path / "home")
+    return cli
+
+
+@pytest.fixture(scope="session")
+def replayed(tmp_path_factory):
+    """A folder whose `home` holds the log's memory; made once, since making a store waits for the disk."""
+    folder = tmp_path_factory.mktemp("replayed")
+    (folder / "session.jsonl").write_text(session_log())
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, folder)
+        assert main(["replay", "session.jsonl"]) == 0
+    return folder
+
+
+def isolate(monkeypatch, folder):
+    """No setting of the machine reaches the commands, and what they write lies in `folder`."""
+    for name in os.environ:
+        if name.startswith("NEURALSTREAM_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NEURALSTREAM_HOME", str(folder / "home"))
+    monkeypatch.setenv("NEURALSTREAM_CACHE_DIR", str(folder / "cache"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("neuralstream.embed.make_embedder", lambda _settings: FakeEmbedder())
+
+
+def session_log():
+    """The log's text."""
     lines = [{"type": "session", "version": 3, "id": "s1", "timestamp": "2026-02-23T10:00:00.000Z", "cwd": "/w"}]
     parent = None
     for minute, exchange in enumerate(EXCHANGES):
@@ -71,12 +103,36 @@ def log(tmp_path):
             parent = entry
     written = [json.dumps(line) for line in lines]
     written.insert(3, '{"type": "message", "id": "torn')
-    file.write_text("\n".join(written) + "\n")
-    return file
+    return "\n".join(written) + "\n"
+
+
+class Recorder:
+    """Stands in for an open memory where only what a command asks of it matters."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[object, ...], dict[str, object]]] = []
+        self.user: str | None = None
+        self.answers: dict[str, object] = {}
+
+    def __getattr__(self, name):
+        def call(*arguments, **options):
+            self.calls.append((name, arguments, options))
+            answer = self.answers.get(name, [])
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return call
 
 
 @pytest.fixture
-def memory(cli, log):
-    """The command line, with the log replayed."""
-    assert cli("replay", log).code == 0
-    return cli
+def recorder(monkeypatch):
+    """Commands open this instead of a memory."""
+    recorder = Recorder()
+
+    def open_recorder(call):
+        recorder.user = call.settings().user_id
+        return nullcontext(recorder)
+
+    monkeypatch.setattr(Call, "open", open_recorder)
+    return recorder

@@ -44,13 +44,9 @@ def test_wrong_use(cli, arguments):
     assert ran.err
 
 
-def test_interrupted(cli, monkeypatch):
+def test_interrupted(cli, recorder):
     """Ctrl-C is exit code 130."""
-
-    def interrupt(*_arguments, **_options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(NeuralStream, "recent", interrupt)
+    recorder.answers["recent"] = KeyboardInterrupt()
     assert cli("recent").code == 130
 
 

@@ -97,17 +97,17 @@ def test_datasets_validate(cli, labelled, monkeypatch):
 
 
 def test_notebook_run_passes_parameters(cli, monkeypatch):
-    """Each -p NAME VALUE is a parameter; the folder of the results is printed."""
+    """Each -p NAME VALUE is a parameter, --out is the parameter `out`; the folder of the results is printed."""
     seen = []
 
-    def run(path, parameters, out):
-        seen.append((path.name, parameters, out))
-        return {"parameters": {"out": "reports/runs/x"}}
+    def run(path, parameters):
+        seen.append((path.name, parameters))
+        return {"parameters": parameters}
 
     monkeypatch.setattr(notebook, "run_notebook", run)
-    ran = cli("notebook", "run", "n.ipynb", "-p", "k", "5", "-p", "modes", "bm25,hybrid")
-    assert (ran.code, ran.out) == (0, "reports/runs/x\n")
-    assert seen == [("n.ipynb", {"k": "5", "modes": "bm25,hybrid"}, None)]
+    ran = cli("notebook", "run", "n.ipynb", "-p", "k", "5", "-p", "modes", "bm25,hybrid", "--out", "runs/x")
+    assert (ran.code, ran.out) == (0, "runs/x\n")
+    assert seen == [("n.ipynb", {"k": "5", "modes": "bm25,hybrid", "out": "runs/x"})]
 
 
 def test_notebook_run_needs_a_value_for_each_name(cli):
@@ -121,6 +121,6 @@ def test_a_missing_extra_is_named(cli, labelled, monkeypatch):
     path = labelled / "n.ipynb"
     cells = [{"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": "out = ''", "outputs": []}]
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    ran = cli("notebook", "run", path, "-p", "out", labelled / "results")
+    ran = cli("notebook", "run", path, "--out", labelled / "results")
     assert ran.code == 3
     assert 'pip install "neuralstream[workbench]"' in ran.err
