@@ -90,11 +90,17 @@ class RetrievalSettings(_Table):
     k: int = Field(5, ge=1, le=1000, description="hits returned where a call names no number")
     candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
     exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
-    neighbours: int = Field(1, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
+    neighbours: int = Field(2, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
     bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
-    bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
+    bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
     weights: dict[str, float] = Field(
-        default_factory=lambda: {"bm25": 1.0, "bm25_near": 1.0, "dense": 1.0, "bm25_session": 1.0},
+        default_factory=lambda: {
+            "bm25": 1.0,
+            "bm25_near": 1.0,
+            "bm25_session": 1.0,
+            "dense": 3.0,
+            "dense_near": 1.0,
+        },
         description="hybrid's weight per standardised signal",
     )
     graph_restart: float = Field(
