@@ -37,7 +37,7 @@ class Extraction:
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Distils gems. Every implementation passes `tests/extract/contract.py`."""
+    """Distils gems. Every implementation passes `tests/extract/test_contract.py`."""
 
     @property
     def name(self) -> str:
