@@ -26,7 +26,7 @@ from neuralstream.types import Hit, Lane, Mode
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
-from neuralstream.workbench.scoring import SEED, dataset_facts, gem_facts, lane_metrics, query_result
+from neuralstream.workbench.scoring import SEED, InjectedTokens, dataset_facts, gem_facts, lane_metrics, query_result
 from neuralstream.workbench.stats import RESAMPLES
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ def _ask(
     for conversation in dataset.conversations:
         asked = [question for question in conversation.questions if question.evidence]
         latest = max((turn.created_at for turn in conversation.turns if turn.created_at), default=clock.now)
+        cost = InjectedTokens()
         for lane in lanes:
             for mode in modes:
                 search = _searcher(memory, conversation, lane, mode, depth)
@@ -215,7 +216,7 @@ def _ask(
                     began = time.perf_counter()
                     hits = search(question.text, question.asked_at or latest)
                     latencies[lane, mode].append(time.perf_counter() - began)
-                    results.append(query_result(conversation, question, lane, mode, hits, k=k))
+                    results.append(query_result(conversation, question, lane, mode, hits, k=k, cost=cost))
                     if progress:
                         progress("ask", len(results), total)
     return results

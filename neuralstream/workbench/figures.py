@@ -40,7 +40,7 @@ def overall(run: Run, lane: str, measure: str | None = None) -> Any:
     """
     measure = measure or HEADLINE[lane]
     modes = run.manifest["arguments"]["modes"]
-    figure, axes = _figure(0.9 + 0.32 * len(modes))
+    figure, axes = _figure(1.1 + 0.34 * len(modes))
     for row, mode in enumerate(reversed(modes)):
         found = run.metrics["lanes"][lane][mode]
         colour, marker = _STYLES[mode]
@@ -48,6 +48,7 @@ def overall(run: Run, lane: str, measure: str | None = None) -> Any:
             axes.plot(found["ci"][measure], [row, row], color=colour, linewidth=2)
         axes.plot(found["overall"][measure], row, marker, color=colour, markersize=7)
     axes.set_yticks(range(len(modes)), list(reversed(modes)))
+    axes.set_ylim(-0.6, len(modes) - 0.4)
     clusters, unit = run.metrics["dataset"]["conversations"], run.manifest["dataset"]["cluster"]
     _finish(axes, measure, f"{run.metrics['dataset']['name']}, {lane}: mean and 95 % interval over {clusters} {unit}s")
     return figure
@@ -72,7 +73,7 @@ def by_category(run: Run, lane: str, measure: str | None = None) -> Any:
     axes.set_yticks(range(len(categories)), labels)
     for row in range(len(categories) - 1):
         axes.axhline(row + 0.5, color="#dddddd", linewidth=0.8)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.9 / (1.2 + 0.5 * len(categories))), ncols=4, frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     _finish(axes, measure, f"{run.metrics['dataset']['name']}, {lane}: by category (number of questions)")
     return figure
 

@@ -84,7 +84,7 @@ def judge(run: Run) -> list[Judged]:
                 clusters = [result.conversation for result in ours]
                 pairs.append((lane, new, old, measure, compare([r.scores[measure] for r in ours], theirs, clusters)))
     corrected = holm([pair[-1].p for pair in pairs])
-    return [Judged(*pair, p, verdict(pair[-1], p)) for pair, p in zip(pairs, corrected, strict=True)]
+    return [Judged(*pair, p, verdict(pair[-1], p, len(pairs))) for pair, p in zip(pairs, corrected, strict=True)]
 
 
 def verdict_rows(run: Run) -> list[list[Any]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from neuralstream.types import Gem, Hit
     from neuralstream.workbench.datasets import Dataset
 
-__all__ = ["SEED", "dataset_facts", "gem_facts", "lane_metrics", "query_result"]
+__all__ = ["SEED", "InjectedTokens", "dataset_facts", "gem_facts", "lane_metrics", "query_result"]
 
 SEED = 0
 """Of the bootstrap."""
@@ -30,14 +30,34 @@ _SHOWN = 240
 """Characters of a hit's text that are recorded."""
 
 
-def query_result(
-    conversation: Conversation, question: Question, lane: str, mode: str, hits: Sequence[Hit], *, k: int
-) -> QueryResult:
-    """Score one ranking; the first `k` hits are recorded.
+class InjectedTokens:
+    """What a hit costs: the tokens of the line that injection would write for it. Each hit is rendered once.
 
-    An entry costs the tokens of the line that injection would write for it.
+    One instance serves one user, within whom ids are unique.
     """
-    entries = [Entry(hit.turn_ids, count_tokens(render_entry(hit))) for hit in hits]
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def of(self, hit: Hit) -> int:
+        """Tokens of a hit's line."""
+        if hit.id not in self._known:
+            self._known[hit.id] = count_tokens(render_entry(hit))
+        return self._known[hit.id]
+
+
+def query_result(
+    conversation: Conversation,
+    question: Question,
+    lane: str,
+    mode: str,
+    hits: Sequence[Hit],
+    *,
+    k: int,
+    cost: InjectedTokens,
+) -> QueryResult:
+    """Score one ranking; the first `k` hits are recorded."""
+    entries = [Entry(hit.turn_ids, cost.of(hit)) for hit in hits]
     score = score_turns if lane == "turns" else score_gems
     return QueryResult(
         query_id=question.query_id,

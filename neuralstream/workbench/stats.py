@@ -165,9 +165,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def verdict(comparison: Comparison, corrected_p: float) -> Verdict:
-    """What may be said of a comparison in words, given its p after `holm`."""
-    if comparison.clusters < MIN_CLUSTERS:
+def verdict(comparison: Comparison, corrected_p: float, compared: int = 1) -> Verdict:
+    """What may be said of a comparison in words.
+
+    "Too few to tell" is also the answer where so much was compared that not even clusters that all agree could have
+    shown a difference: n clusters give 2 / 2^n at best, and Holm multiplies the smallest p by how many there are.
+
+    Args:
+        comparison: what was found.
+        corrected_p: its p after `holm`.
+        compared: how many comparisons `holm` corrected for.
+    """
+    if comparison.clusters < MIN_CLUSTERS or compared * 2 ** (1 - comparison.clusters) > ALPHA:
         return "too few to tell"
     if corrected_p > ALPHA:
         return "no difference seen"

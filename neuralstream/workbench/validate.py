@@ -58,10 +58,10 @@ def validate(spec: str, settings: Settings | None = None) -> list[Check]:
     dataset = datasets.load(spec)
     ours = dataset.shipped and dataset.spec.split is None
     checks = [*_identity(dataset), *_sizes(dataset, ours), *_texts(dataset, ours)]
-    if any(question.evidence for _, question in dataset.questions()):
-        checks.append(_bm25(dataset, settings, ours))
     if dataset.spec.format == "native" and dataset.spec.path.is_dir():
         checks += [*_second_labels(dataset, ours), *_reference_gems(dataset, ours)]
+    if any(question.evidence for _, question in dataset.questions()):
+        checks.append(_bm25(dataset, settings, ours))
     return checks
 
 

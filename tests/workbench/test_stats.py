@@ -124,3 +124,5 @@ def test_verdicts():
     assert verdict(_comparison(difference=-0.1), 0.01) == "worse"
     assert verdict(_comparison(), 0.2) == "no difference seen"
     assert verdict(_comparison(clusters=7), 0.001) == "too few to tell"
+    assert verdict(_comparison(clusters=8), 0.04, compared=6) == "better"
+    assert verdict(_comparison(clusters=8), 0.06, compared=7) == "too few to tell"

@@ -7,6 +7,7 @@ import pytest
 
 from neuralstream.errors import DatasetError
 from neuralstream.workbench import datasets
+from neuralstream.workbench import validate as validation
 from neuralstream.workbench.validate import cohen_kappa, validate
 
 
@@ -15,6 +16,12 @@ def copy(tiny, tmp_path):
     """The tiny set, to be spoilt."""
     shutil.copytree(tiny, tmp_path / "tiny")
     return tmp_path / "tiny"
+
+
+@pytest.fixture
+def _unranked(monkeypatch):
+    """Leaves out the one rule that has to replay the set."""
+    monkeypatch.setattr(validation, "_bm25", lambda *_: validation.Check("R@5 of BM25", True, None, ""))
 
 
 def test_kappa_by_hand():
@@ -40,6 +47,7 @@ def test_other_sets_are_described(tiny):
     json.dumps([check._asdict() for check in checks.values()])
 
 
+@pytest.mark.usefixtures("_unranked")
 def test_wrong_citation_fails(copy):
     """A reference gem that cites a turn outside its batch fails the set."""
     gems = copy / "gems" / "ada.jsonl"
@@ -47,6 +55,7 @@ def test_wrong_citation_fails(copy):
     assert [check.value for check in validate(str(copy)) if not check.passed] == [["ada-0"]]
 
 
+@pytest.mark.usefixtures("_unranked")
 def test_repeated_query_id_fails(copy):
     """Two queries under one id fail the set by name."""
     queries = copy / "queries" / "bo.jsonl"
@@ -61,6 +70,7 @@ def test_broken_line_is_named(copy):
         validate(str(copy))
 
 
+@pytest.mark.usefixtures("_unranked")
 def test_own_rules_bite(copy, monkeypatch):
     """Held to the rules of a shipped set, eighteen exchanges are too few; boilerplate and missing labels are found."""
     conversation = copy / "conversations" / "ada.jsonl"
@@ -75,6 +85,13 @@ def test_own_rules_bite(copy, monkeypatch):
     assert "please let me know if there is anything" in checks["boilerplate"].value
 
 
+@pytest.mark.usefixtures("_unranked")
 def test_shipped_set_meets_every_rule():
-    """The project's own set passes."""
+    """The project's own set passes every rule that needs no replay."""
+    assert [check for check in validate(datasets.OWN) if not check.passed] == []
+
+
+@pytest.mark.slow
+def test_shipped_set_is_neither_trivial_nor_hopeless():
+    """The project's own set passes the rule on BM25 as well."""
     assert [check for check in validate(datasets.OWN) if not check.passed] == []
