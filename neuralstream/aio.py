@@ -20,7 +20,7 @@ def _awaited(
     method: Callable[Concatenate[NeuralStream, _Arguments], _Result],
 ) -> Callable[Concatenate[AsyncNeuralStream, _Arguments], Coroutine[Any, Any, _Result]]:
     @wraps(method)
-    async def call(self: AsyncNeuralStream, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+    async def call(self: AsyncNeuralStream, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         return await asyncio.to_thread(method, self.memory, *args, **kwargs)
 
     return call

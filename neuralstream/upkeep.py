@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from neuralstream.capture.records import SessionKey
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError, StoreError
-from neuralstream.store.base import Record, Where
+from neuralstream.store.base import MemoryStore, Where
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import DEFAULT_USER, Gem, GemTag, Part, Source, Turn
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
     from neuralstream.embed.base import Embedder
+    from neuralstream.indexing import Indexer
     from neuralstream.parts import Parts
 
 __all__ = ["REMEMBERED", "DiskLimit", "export", "reindex", "remember", "restore"]
@@ -115,15 +117,13 @@ def export(parts: Parts, path: Path, user_id: str) -> int:
     """
     parts.worker.index_all()
     waiting = {turn.turn_id for turn in parts.buffer.waiting(user_id)}
-    records = parts.store.scroll(TURNS, Where(user_id, kind="turn"))
-    turns = sorted((Turn.from_dict(record.payload["data"]) for record in records), key=_by_session)
-    gems = sorted(
-        (Gem.from_dict(record.payload["data"]) for record in parts.store.scroll(GEMS, Where(user_id, kind="gem"))),
-        key=lambda gem: (gem.created_at, gem.gem_id),
-    )
+    turns = [Turn.from_dict(data) for data in _stored(parts.store, TURNS, Where(user_id, kind="turn"))]
+    gems = [Gem.from_dict(data) for data in _stored(parts.store, GEMS, Where(user_id, kind="gem"))]
     lines: list[dict[str, Any]] = [{"format": _EXPORT_FORMAT, "version": _EXPORT_VERSION, "user_id": user_id}]
-    lines += [{"turn": turn.to_dict(), "undistilled": turn.turn_id in waiting} for turn in turns]
-    lines += [{"gem": gem.to_dict()} for gem in gems]
+    lines += [
+        {"turn": turn.to_dict(), "undistilled": turn.turn_id in waiting} for turn in sorted(turns, key=_by_session)
+    ]
+    lines += [{"gem": gem.to_dict()} for gem in sorted(gems, key=_by_time)]
     unfinished = path.with_name(path.name + ".part")
     with unfinished.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -162,9 +162,7 @@ def restore(parts: Parts, path: Path, user_id: str | None) -> int:
     for (user, session_id), group in groupby(sorted(turns, key=_by_session), key=lambda t: (t.user_id, t.session_id)):
         session = SessionKey(user, session_id)
         unknown = [turn for turn in group if not parts.buffer.knows(session, turn.turn_id)]
-        settled = [turn for turn in unknown if turn.turn_id not in waiting]
-        for start in range(0, len(settled), _AT_ONCE):
-            parts.indexer.index_turns(settled[start : start + _AT_ONCE])
+        _index(parts.indexer, [turn for turn in unknown if turn.turn_id not in waiting], ())
         for turn in unknown:
             if turn.turn_id in waiting:
                 parts.buffer.append(turn, turn.at())
@@ -174,8 +172,7 @@ def restore(parts: Parts, path: Path, user_id: str | None) -> int:
     parts.worker.index_all()
     known = {record.id for record in parts.store.retrieve(GEMS, [gem.gem_id for gem in gems])}
     unknown_gems = [gem for gem in gems if gem.gem_id not in known]
-    for start in range(0, len(unknown_gems), _AT_ONCE):
-        parts.indexer.index_gems(unknown_gems[start : start + _AT_ONCE])
+    _index(parts.indexer, (), unknown_gems)
     return new + len(unknown_gems)
 
 
@@ -186,24 +183,14 @@ def reindex(settings: Settings, embedder: Embedder | None) -> int:
     from neuralstream.store import rebuilding, scroll_earlier
 
     embedder = embedder or make_embedder(settings)
-    written = 0
     with rebuilding(settings, fingerprint(embedder)) as (old, new):
-        indexer = Indexer(new, embedder, settings.retrieval)
-        turns = [Turn.from_dict(record.payload["data"]) for record in old.scroll(TURNS, Where(None, kind="turn"))]
-        for _, group in groupby(sorted(turns, key=_by_session), key=lambda turn: (turn.user_id, turn.session_id)):
-            session = list(group)
-            for start in range(0, len(session), _AT_ONCE):
-                indexer.index_turns(session[start : start + _AT_ONCE])
-            written += len(session)
-        gems = [Gem.from_dict(record.payload["data"]) for record in old.scroll(GEMS, Where(None, kind="gem"))]
-        gems += [_earlier_gem(record) for record in scroll_earlier(settings)]
-        gems.sort(key=lambda gem: (gem.user_id, gem.created_at, gem.gem_id))
-        for _, group_of_gems in groupby(gems, key=lambda gem: gem.user_id):
-            of_user = [replace(gem, embedder=embedder.name) for gem in group_of_gems]
-            for start in range(0, len(of_user), _AT_ONCE):
-                indexer.index_gems(of_user[start : start + _AT_ONCE])
-            written += len(of_user)
-    return written
+        turns = [Turn.from_dict(data) for data in _stored(old, TURNS, Where(None, kind="turn"))]
+        gems = [Gem.from_dict(data) for data in _stored(old, GEMS, Where(None, kind="gem"))]
+        gems += [_earlier_gem(record.payload) for record in scroll_earlier(settings)]
+        _index(
+            Indexer(new, embedder, settings.retrieval), turns, [replace(gem, embedder=embedder.name) for gem in gems]
+        )
+    return len(turns) + len(gems)
 
 
 def _read_export(path: Path) -> Iterator[dict[str, Any]]:
@@ -227,9 +214,22 @@ def _read_export(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _earlier_gem(record: Record) -> Gem:
-    """A gem of an earlier NeuralStream, which had the seed's fields and no turn ids, or an empty source."""
-    payload = record.payload
+def _stored(store: MemoryStore | None, collection: str, where: Where) -> Iterator[Any]:
+    """The turns or gems of a store, as they were written."""
+    return (record.payload["data"] for record in store.scroll(collection, where)) if store else iter(())
+
+
+def _index(indexer: Indexer, turns: Sequence[Turn], gems: Sequence[Gem]) -> None:
+    """Index in the order of time, some at a time: gems read the neighbourhood of the turns they cite."""
+    turns, gems = sorted(turns, key=_by_session), sorted(gems, key=_by_time)
+    for start in range(0, len(turns), _AT_ONCE):
+        indexer.index_turns(turns[start : start + _AT_ONCE])
+    for start in range(0, len(gems), _AT_ONCE):
+        indexer.index_gems(gems[start : start + _AT_ONCE])
+
+
+def _earlier_gem(payload: Mapping[str, Any]) -> Gem:
+    """A gem of an earlier NeuralStream, which had the seed's fields and no turn ids."""
     source = {name: str((payload.get("source") or {}).get(name, "")) for name in Source.__slots__}
     user_id = payload.get("user_id") or DEFAULT_USER
     content = payload.get("content") or payload.get("summary") or "(no content)"
@@ -257,3 +257,7 @@ def _as_user(turn: Turn, user_id: str | None) -> Turn:
 
 def _by_session(turn: Turn) -> tuple[str, str, int]:
     return (turn.user_id, turn.session_id, turn.index or 0)
+
+
+def _by_time(gem: Gem) -> tuple[datetime, str]:
+    return (gem.created_at, gem.gem_id)

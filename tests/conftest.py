@@ -1,6 +1,8 @@
 """What every test stands on: no setting from outside, no network, a data folder of its own."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,20 @@ from neuralstream.config import Settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def pytest_configure(config):
+    """Keep temporary folders in memory where the machine can: a new store waits for the disk some thousand times."""
+    memory = Path("/dev/shm")
+    if config.option.basetemp is None and os.access(memory, os.W_OK):
+        config.option.basetemp = Path(tempfile.mkdtemp(prefix="neuralstream-tests-", dir=memory)) / "pytest"
+
+
+def pytest_unconfigure(config):
+    """Leave nothing behind in memory."""
+    folder = Path(config.option.basetemp or "").parent
+    if folder.name.startswith("neuralstream-tests-"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -81,7 +81,7 @@ class EdgeStore:
             if stored is None:
                 stored = Generation(self._folder.fresh(), fingerprint)
                 self._shards = _open(stored)
-                self._folder.publish(stored)
+                self._folder.publish(stored, empty=True)
             else:
                 if check:
                     check_fingerprint(stored.fingerprint, fingerprint, str(path))

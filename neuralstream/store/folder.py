@@ -76,9 +76,12 @@ class StoreFolder:
         path.mkdir()
         return path
 
-    def publish(self, generation: Generation) -> None:
-        """Make a generation the one that counts, and remove every other."""
-        for folder, _, files in os.walk(generation.path):
+    def publish(self, generation: Generation, *, empty: bool = False) -> None:
+        """Make a generation the one that counts, and remove every other.
+
+        One that holds nothing yet can be made again, so it need not reach the disk first.
+        """
+        for folder, _, files in os.walk(generation.path) if not empty else ():
             for name in files:
                 _sync(Path(folder) / name)
             _sync(Path(folder))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import numpy as np
@@ -23,26 +21,18 @@ SERVER = "NEURALSTREAM_TEST_QDRANT_URL"
 _users = count()
 
 
-@pytest.fixture(scope="session")
-def scratch():
-    """A folder in memory where the machine has one: making an embedded store waits for the disk some thousand times."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        yield Path(folder)
-
-
 @pytest.fixture
-def home(scratch):
+def home(tmp_path):
     """A data folder of its own."""
-    return Path(tempfile.mkdtemp(dir=scratch))
+    return tmp_path / "data"
 
 
 @pytest.fixture(scope="session", params=["edge", "memory", "server"])
-def store(request, scratch):
+def store(request, tmp_path_factory):
     """An open store of each engine. Tests share it, so each works under a user of its own."""
     with ExitStack() as stack:
         if request.param == "edge":
-            settings = Settings(home=scratch / "shared")
+            settings = Settings(home=tmp_path_factory.mktemp("shared"))
         elif request.param == "memory":
             settings = Settings(qdrant_url=":memory:")
         elif SERVER in os.environ:
