@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,11 @@ from neuralstream.config import Settings, setting_facts
 from neuralstream.errors import MissingPartError, NeuralStreamError
 
 __all__ = ["add_to"]
+
+_SECONDS = 5.0
+"""Longest wait for a server's version."""
+
+_ABSENT = object()
 
 commands = typer.Typer()
 config = group("The settings.")
@@ -84,9 +90,6 @@ def show(call: Call, as_json: JsonOption = False) -> None:
         print_table(("setting", "value", "from"), rows)
 
 
-_ABSENT = object()
-
-
 def _within(layer: Mapping[str, Any], name: str) -> Any:
     """The value of a dotted name in nested mappings."""
     found: Any = layer
@@ -99,12 +102,13 @@ def _within(layer: Mapping[str, Any], name: str) -> Any:
 
 @contextmanager
 def _try_out(settings: Settings) -> Iterator[Settings]:
-    """Settings to try the parts with: where there is no data folder yet, looking must not leave one behind."""
+    """Settings to try the parts with: looking leaves no data folder behind, and no cache answers for the embedder."""
+    tried = settings.model_copy(update={"embed": settings.embed.model_copy(update={"cache": False})})
     if settings.home.exists():
-        yield settings
+        yield tried
         return
     with tempfile.TemporaryDirectory(prefix="neuralstream-doctor-") as home:
-        yield settings.model_copy(update={"home": Path(home)})
+        yield tried.model_copy(update={"home": Path(home)})
 
 
 def _look(part: str, look: Callable[[], Part]) -> Finding:
@@ -124,7 +128,7 @@ def _settings_part(call: Call) -> Part:
         for name in ("environment", "arguments")
         if file and _within(layers[file], fact.name) is not _ABSENT and _within(layers[name], fact.name) is not _ABSENT
     ]
-    return Part("; ".join([file or "no file", *overridden]), __version__)
+    return Part("; ".join([file or "no file", *overridden]), f"neuralstream {__version__}")
 
 
 def _folder_part(home: Path) -> Part:
@@ -150,11 +154,14 @@ def _store_part(settings: Settings) -> Part:
     from neuralstream.indexing import fingerprint
     from neuralstream.store import open_store
 
-    store = open_store(settings, fingerprint(make_embedder(settings)))
-    try:
-        return Part("embedded Qdrant", "")
-    finally:
-        store.close()
+    open_store(settings, fingerprint(make_embedder(settings))).close()
+    if settings.qdrant_url is None:
+        return Part("embedded Qdrant", f"qdrant-edge-py {version('qdrant-edge-py')}")
+    address = settings.qdrant_url.get_secret_value()
+    if address == ":memory:":
+        return Part("Qdrant in memory", f"qdrant-client {version('qdrant-client')}")
+    key = settings.qdrant_api_key
+    return _server("Qdrant", address, "/", {"api-key": key.get_secret_value()} if key else {})
 
 
 def _embedder_part(settings: Settings) -> Part:
@@ -162,10 +169,28 @@ def _embedder_part(settings: Settings) -> Part:
 
     embedder = make_embedder(settings)
     dim = len(embedder.embed_query("Does the embedder answer?"))
-    return Part(f"{embedder.name}, {dim} dimensions", embedder.digest[:12])
+    what = f"{embedder.name}, {dim} dimensions, weights {embedder.digest[:12]}"
+    if settings.ollama_url is None or settings.embedding.startswith("sentence-transformers:"):
+        return Part(what, f"sentence-transformers {version('sentence-transformers')}")
+    server = _server("Ollama", settings.ollama_url.get_secret_value(), "/api/version")
+    return Part(f"{what}, on {server.what}", server.version)
 
 
 def _extractor_part(settings: Settings) -> Part:
     from neuralstream.extract import make_extractor
 
-    return Part(make_extractor(settings).name)
+    return Part(make_extractor(settings).name, f"neuralstream {__version__}")
+
+
+def _server(name: str, address: str, path: str, headers: Mapping[str, str] | None = None) -> Part:
+    """A server that answered a moment ago, and the version it tells."""
+    import httpx
+
+    url = httpx.URL(address)
+    try:
+        told = httpx.get(url.join(path), headers=headers, timeout=_SECONDS).raise_for_status().json()["version"]
+    except (httpx.HTTPError, ValueError, KeyError) as error:
+        raise MissingPartError(
+            f"{name} at {url.host} does not tell its version: {error}; look at the server"
+        ) from error
+    return Part(f"{name} at {url.host}", f"{name} {told}")
