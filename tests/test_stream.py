@@ -258,9 +258,9 @@ def test_what_was_opened_is_closed_when_a_later_part_is_missing(settings):
 
 def test_a_full_disk_limit_refuses_with_what_to_do(tmp_path, clock):
     """Beyond max_disk_mb capture says how to make room."""
-    settings = Settings(home=tmp_path / "home", worker="inline", max_disk_mb=25)
+    settings = Settings(home=tmp_path / "home", worker="inline", max_disk_mb=150)
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "ballast").write_bytes(b"0" * 30_000_000)
+    (tmp_path / "home" / "ballast").write_bytes(b"0" * 160_000_000)
     with NeuralStream(settings, clock=clock, embedder=FakeEmbedder()) as memory:
         with pytest.raises(StoreError, match="max_disk_mb"):
             say(memory, clock, FACTS[0])
