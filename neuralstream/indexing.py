@@ -4,9 +4,8 @@ A turn is searched by its own words, by its date, speakers and words, and togeth
 turn is a neighbour too, indexing a turn renews the neighbourhood of the turns before it; so a session indexed in one
 go, turn by turn, or with a restart in between ends as the same points.
 
-The vector of a neighbourhood is the mean of its turns' vectors: a turn is embedded once, and on LoCoMo this ranks
-better than an embedding of the joined text (nDCG@10 .597 against .594 in the sum of four signals, .320 against .289
-alone).
+The vector of a neighbourhood is the mean of its turns' vectors: a turn is embedded once, and nothing but its own text
+reaches the embedding cache. `docs/design/retrieval.md` has the figures.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ class StoredPoints:
         self._question = question
         self._settings = settings
         self._known: dict[str, dict[str, float]] = {}
+        self._exhausted: set[str] = set()
 
     def top(self, signal: str, limit: int) -> list[Ranked]:
         """See Source."""
@@ -55,9 +56,11 @@ class StoredPoints:
             return self._substring()[:limit]
         if signal == "graph":
             return self._activated(limit)
-        ranked = [hit for hit in self._rank(signal, self._where, limit) if hit.score > 0]
+        ranked = self._rank(signal, self._where, limit)
         self._known.setdefault(signal, {}).update(ranked)
-        return ranked
+        if len(ranked) < limit:
+            self._exhausted.add(signal)
+        return [hit for hit in ranked if hit.score > 0]
 
     def candidates(self, ids: Sequence[str]) -> list[Candidate]:
         """See Source."""
@@ -75,9 +78,9 @@ class StoredPoints:
             return {one.id: self._question.activation.get(one.id, 0.0) for one in candidates}
         known = self._known.setdefault(signal, {})
         missing = tuple(one.id for one in candidates if one.id not in known)
-        if missing:
+        known.update(dict.fromkeys(missing, 0.0))
+        if missing and signal not in self._exhausted:
             where = Where(query.user_id, kind=self._where.kind, ids=missing)
-            known.update(dict.fromkeys(missing, 0.0))
             known.update(self._rank(signal, where, len(missing)))
         return {one.id: known[one.id] for one in candidates}
 
