@@ -37,6 +37,7 @@ def test_names(text, expected):
         ("filed as BH-114, closes #123", ("bh-114", "#123")),
         ("qdrant v1.9.4 and redis:7.2.4", ("1.9.4", "redis", "7.2.4")),
         ("display says E41, then error 5", ("e41", "error 5")),
+        ("set `allkeys-lru`, not allkeys-random", ("allkeys-lru",)),
         ("call `getContextUsage()` or auth_api", ("getcontextusage", "auth_api")),
         (
             'we watched "The Quiet Harbour" and "it was fine"',

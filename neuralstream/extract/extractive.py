@@ -53,9 +53,12 @@ _REPLY_WEIGHT = 0.6
 _UNSPACED = "\u2e80"
 """First character of the scripts of East Asia."""
 
+_ASSISTANT = "Assistant"
+
 _NUMBER = re.compile(r"\d")
 _CAPTION = re.compile(r"\[[^\]]*\]")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b\u202a-\u202e\u2060-\u2069\ufeff]")
+"""Controls, direction overrides and empty spaces. Joiners stay: Persian and Hindi spell with them."""
 
 
 class _Statement(NamedTuple):
@@ -82,15 +85,34 @@ class _Line(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Draft:
     turn: Turn
-    lines: tuple[_Line, ...]
+    told: tuple[_Line, ...]
+    """What people or the user tell."""
+    asked: _Line | None
+    """What the user asked, where they told nothing."""
+    reply: _Line | None
+    """What the assistant says to it."""
     code: CodeBlock | None
-    score: float
     question: _Line | None
-    """The question before, where the turn answers it too shortly to be understood alone."""
+    """The question of the turn before, where this one answers it too shortly to be understood alone."""
+
+    @property
+    def lines(self) -> tuple[_Line, ...]:
+        return (*self.told, *(line for line in (self.asked, self.reply) if line))
 
     @property
     def statements(self) -> list[_Statement]:
         return [statement for line in self.lines for statement in line.statements]
+
+    @property
+    def score(self) -> float:
+        return _weight(self.told) + _REPLY_WEIGHT * _weight((self.reply,) if self.reply else ())
+
+    @property
+    def tags(self) -> tuple[GemTag, ...]:
+        """A reply's kind counts only where nothing was told: what an assistant proposes is no decision."""
+        lines = self.told or self.lines
+        stated = [statement for line in lines for statement in line.statements if not statement.question]
+        return tuple(dict.fromkeys(tag for statement in stated for tag in statement.tags)) or ("fact",)
 
 
 class ExtractiveExtractor:
@@ -108,12 +130,9 @@ class ExtractiveExtractor:
     def extract(self, batch: Batch) -> Extraction:
         """The gems of a batch, oldest first; the same batch always gives the same ones."""
         speakers = {word for turn in (*batch.history, *batch.turns) for name in turn.speakers for word in words(name)}
-        drafts = []
-        before = batch.history[-1] if batch.history else None
-        for turn in batch.turns:
-            if draft := _draft(turn, before, speakers):
-                drafts.append(draft)
-            before = turn
+        earlier = (batch.history[-1] if batch.history else None, *batch.turns)
+        pairs = zip(earlier, batch.turns, strict=False)
+        drafts = [draft for before, turn in pairs if (draft := _draft(turn, before, speakers))]
         best = sorted(range(len(drafts)), key=lambda place: (-drafts[place].score, place))[: self._allowance(batch)]
         themes = Counter(word for draft in drafts for statement in draft.statements for word in statement.content)
         return Extraction(tuple(self._gem(drafts[place], batch, themes) for place in sorted(best)))
@@ -133,13 +152,12 @@ class ExtractiveExtractor:
         asked = draft.question if place else None
         cited = batch.turns[place - 1 : place + 1] if asked else (draft.turn,)
         first, last = cited[0], cited[-1]
-        day = draft.turn.at().date()
         said = " ".join(str(line) for line in ((asked, *draft.lines) if asked else draft.lines))
-        content = resolve_dates(said, day)
+        content = said if draft.turn.time_estimated else resolve_dates(said, draft.turn.at().date())
         if draft.code and (shown := _shown_code(draft.code)):
             content = f"{content} `{shown}`"
-        tags = tuple(dict.fromkeys(tag for statement in draft.statements for tag in statement.tags)) or ("fact",)
-        entities = find_entities("\n".join(statement.text for statement in draft.statements))
+        tags = draft.tags
+        named = find_entities("\n".join(statement.text for statement in draft.statements))
         best = max(draft.statements, key=lambda statement: statement.score)
         source_turns = tuple(turn.turn_id for turn in cited)
         return Gem(
@@ -152,11 +170,11 @@ class ExtractiveExtractor:
             source_turns=source_turns,
             created_at=batch.turns[-1].at(),
             user_id=first.user_id,
-            topics=_topics(draft, entities, themes),
+            topics=_topics(draft, named, themes),
             tags=(*tags, "code") if draft.code else tags,
-            importance=_importance(draft, tags),
+            importance=_importance(draft),
             confidence=0.9 if tags != ("fact",) else 0.7,
-            entities=entities,
+            entities=tuple(dict.fromkeys([*(name.casefold() for name in draft.turn.speakers), *named])),
             context=str(draft.question or ""),
             snippet=_clean(draft.code.text)[:_LONGEST_CODE] if draft.code else said,
             valid_from=first.at(),
@@ -166,24 +184,33 @@ class ExtractiveExtractor:
 
 def _draft(turn: Turn, before: Turn | None, speakers: set[str]) -> _Draft | None:
     """What a turn says, or None where it says nothing worth keeping."""
-    prose = [(part, split_text(_clean(part.text))) for part in turn.parts if part.role != "tool"]
-    read = [(part, [_statement(text, part, speakers) for text in split.sentences]) for part, split in prose]
-    told = [
-        line for part, all_said in read if part.role != "assistant" and (line := _line(part, all_said, _TOLD_TOKENS))
-    ]
-    asked = [] if told else _asked(read)
-    known = {fact for line in told for statement in line.statements for fact in statement.facts}
-    replied: list[_Line] = []
-    for part, all_said in read:
-        if part.role == "assistant":
-            news = [statement for statement in all_said if not told or statement.facts - known]
-            line = _line(part, news, _REPLY_TOKENS if told else _ANSWER_TOKENS)
-            replied += [line] if line else []
-    if not told and not replied:
+    told: dict[str, list[_Statement]] = {}
+    answered: list[_Statement] = []
+    code: list[CodeBlock] = []
+    for part in turn.parts:
+        if part.role == "tool":
+            continue
+        prose = split_text(_clean(part.text))
+        read = [_statement(sentence, part, speakers) for sentence in prose.sentences]
+        (answered if part.role == "assistant" else told.setdefault(_label(part), [])).extend(read)
+        code.extend(prose.code)
+    lines = [line for label, said in told.items() if (line := _line(label, said, _TOLD_TOKENS))]
+    if lines:
+        known = {fact for line in lines for statement in line.statements for fact in statement.facts}
+        news = [statement for statement in answered if statement.facts - known]
+        reply = _line(_ASSISTANT, news, _REPLY_TOKENS)
+    else:
+        reply = _line(_ASSISTANT, answered, _ANSWER_TOKENS)
+    if not lines and not reply:
         return None
-    code = next((block for _, split in prose for block in split.code), None)
-    score = _weight(told) + _REPLY_WEIGHT * _weight(replied)
-    return _Draft(turn, (*told, *asked, *replied), code, score, _answered(before, told, speakers) if before else None)
+    return _Draft(
+        turn,
+        told=tuple(lines),
+        asked=None if lines else _asked(told),
+        reply=reply,
+        code=code[0] if code else None,
+        question=_answered(before, lines, speakers) if before else None,
+    )
 
 
 def _statement(text: str, part: Part, speakers: set[str]) -> _Statement:
@@ -210,24 +237,24 @@ def _size(content: Iterable[str]) -> int:
     return sum(max(1, len(word) // 2) if word[0] >= _UNSPACED else 1 for word in content)
 
 
-def _line(part: Part, statements: Sequence[_Statement], tokens: int) -> _Line | None:
-    """The best statements of a part that fit, in the order they were said."""
+def _line(label: str, statements: Sequence[_Statement], tokens: int) -> _Line | None:
+    """The best statements that fit, in the order they were said."""
     chosen: list[int] = []
     for place in sorted(range(len(statements)), key=lambda place: (-statements[place].score, place)):
         cost = count_tokens(statements[place].text)
         if statements[place].score >= _TELLING and (cost <= tokens or not chosen):
             chosen.append(place)
             tokens -= cost
-    return _Line(_label(part), tuple(statements[place] for place in sorted(chosen))) if chosen else None
+    return _Line(label, tuple(statements[place] for place in sorted(chosen))) if chosen else None
 
 
-def _asked(read: Sequence[tuple[Part, list[_Statement]]]) -> list[_Line]:
-    """The last thing a user asked, where it has content, so that the reply can be understood."""
-    asked = [(part, said[-1]) for part, said in read if part.role != "assistant" and said and said[-1].content]
-    return [
-        _Line(_label(part), (statement._replace(text=_cut(statement.text, _QUESTION_TOKENS * CHARS_PER_TOKEN)),))
-        for part, statement in asked[-1:]
-    ]
+def _asked(told: dict[str, list[_Statement]]) -> _Line | None:
+    """The last thing somebody said, where it has content, so that the reply to it can be understood."""
+    for label, said in reversed(told.items()):
+        if said and said[-1].content:
+            question = _cut(said[-1].text, _QUESTION_TOKENS * CHARS_PER_TOKEN)
+            return _Line(label, (said[-1]._replace(text=question),))
+    return None
 
 
 def _answered(before: Turn, told: Sequence[_Line], speakers: set[str]) -> _Line | None:
@@ -247,8 +274,8 @@ def _weight(lines: Iterable[_Line]) -> float:
     return sum(sorted((statement.score for line in lines for statement in line.statements), reverse=True)[:3])
 
 
-def _importance(draft: _Draft, tags: tuple[GemTag, ...]) -> float:
-    base = max({"decision": 0.7, "preference": 0.65, "todo": 0.6}.get(tag, 0.4) for tag in tags)
+def _importance(draft: _Draft) -> float:
+    base = max({"decision": 0.7, "preference": 0.65, "todo": 0.6}.get(tag, 0.4) for tag in draft.tags)
     return round(base + min(0.25, 0.02 * draft.score), 2)
 
 

@@ -1,9 +1,13 @@
+from dataclasses import replace
+from itertools import groupby
+
 import pytest
 
 from neuralstream.config import ExtractSettings, Settings
 from neuralstream.extract import make_extractor
 from neuralstream.extract.base import Batch
 from neuralstream.extract.extractive import ExtractiveExtractor
+from neuralstream.logs.locomo import read_conversations
 
 
 @pytest.fixture
@@ -20,6 +24,14 @@ def test_a_gem_says_who_and_when(distil, say):
     assert gem.snippet == "Caroline: I went to a support group yesterday."
     assert gem.source_turns == ("t0",)
     assert gem.tags == ("fact",)
+
+
+def test_a_guessed_time_resolves_nothing(batch_of, say):
+    """Where the log had no times, "yesterday" stays unresolved rather than being wrong."""
+    batch = batch_of(say("Caroline", "I went to a support group yesterday."))
+    batch = replace(batch, turns=(replace(batch.turns[0], time_estimated=True),))
+    (gem,) = ExtractiveExtractor(ExtractSettings()).extract(batch).gems
+    assert gem.content == "Caroline: I went to a support group yesterday."
 
 
 def test_a_short_answer_brings_its_question(distil, say):
@@ -44,6 +56,7 @@ def test_a_question_of_an_earlier_batch_is_context(distil, say):
         history=2,
     )
     assert gem.source_turns == ("t2",)
+    assert gem.content == "Caroline: I think 12 years."
     assert gem.context == "Melanie: How long have you lived in Lisbon?"
 
 
@@ -97,6 +110,18 @@ def test_kinds_raise_importance_and_confidence(distil, exchange):
     assert decision.confidence > fact.confidence
 
 
+def test_what_an_assistant_proposes_is_no_decision(distil, exchange):
+    """Where the user states a fact, the reply's cues do not type the gem."""
+    (gem,) = distil(exchange("The lamp in the kitchen flickers.", "Let's go with 12 new LED bulbs from Osram."))
+    assert gem.tags == ("fact",)
+
+
+def test_speakers_are_entities(distil, say):
+    """A gem can be found by who said it."""
+    (gem,) = distil(say("Caroline", "We visited the lighthouse near Porto with Owen."))
+    assert gem.entities == ("caroline", "porto", "owen")
+
+
 def test_topics_are_names_and_what_recurs(distil, exchange):
     """Topics name what the gem mentions, then what the batch returns to."""
     gems = distil(
@@ -123,11 +148,36 @@ def test_the_rate_holds_however_a_session_is_cut(batch_of, exchange, size, turns
 def test_the_least_telling_turn_is_dropped(distil, exchange):
     """Where the rate is exceeded, the turn that says least gives way."""
     telling = [exchange(f"Machine {n} has {n * 8} GB of memory in rack {n} at Osprey.", "") for n in range(4)]
-    gems = distil(*telling, exchange("I bought bread.", ""))
-    assert [gem.source_turns for gem in gems] == [("t0",), ("t1",), ("t2",), ("t3",)]
+    gems = distil(exchange("I bought some bread.", ""), *telling)
+    assert [gem.source_turns for gem in gems] == [("t1",), ("t2",), ("t3",), ("t4",)]
 
 
 def test_scripts_without_spaces_are_distilled(distil, exchange):
     """A Chinese statement is kept, a Chinese thank-you is not."""
     (gem,) = distil(exchange("我们昨天把数据库迁移到了6381端口。谢谢！", "好的"))
     assert gem.content == "User: 我们昨天把数据库迁移到了6381端口。"
+
+
+def test_gems_hold_what_people_are_asked_about(benchmark_data):
+    """On LoCoMo, at most 80 gems per 100 turns of at most 1.5 turns each keep over nine tenths of the evidence."""
+    extractor = make_extractor(Settings())
+    turns = gems = cited = 0
+    kept = []
+    for conversation in read_conversations(benchmark_data / "locomo" / "locomo_dev5.json"):
+        covered = set()
+        for _, session in groupby(conversation.turns, key=lambda turn: turn.session_id):
+            said = tuple(session)
+            turns += len(said)
+            for start in range(0, len(said), 5):
+                found = extractor.extract(Batch("b", said[start : start + 5], said[:start])).gems
+                gems += len(found)
+                cited += sum(len(gem.source_turns) for gem in found)
+                covered.update(turn_id for gem in found for turn_id in gem.source_turns)
+        kept += [
+            len(covered & set(question.evidence)) / len(question.evidence)
+            for question in conversation.questions
+            if question.evidence
+        ]
+    assert gems / turns <= 0.8
+    assert cited / gems <= 1.5
+    assert sum(kept) / len(kept) > 0.93
