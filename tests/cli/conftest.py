@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -61,15 +60,22 @@ def log(tmp_path):
 
 
 @pytest.fixture
-def memory(cli, replayed, tmp_path):
-    """The command line, on a data folder into which the log was replayed."""
-    shutil.copytree(replayed / "home", tmp_path / "home")
+def memory(cli, replayed, monkeypatch):
+    """The command line, on a memory of the log that all tests share: for commands that change nothing."""
+    monkeypatch.setenv("NEURALSTREAM_HOME", str(replayed / "home"))
+    return cli
+
+
+@pytest.fixture
+def own_memory(cli, log):
+    """The command line, on a memory of the log that is this test's own."""
+    assert cli("replay", log).code == 0
     return cli
 
 
 @pytest.fixture(scope="session")
 def replayed(tmp_path_factory):
-    """A folder whose `home` holds the log's memory; made once, since making a store waits for the disk."""
+    """A folder whose `home` holds the log's memory."""
     folder = tmp_path_factory.mktemp("replayed")
     (folder / "session.jsonl").write_text(session_log())
     with pytest.MonkeyPatch.context() as monkeypatch:

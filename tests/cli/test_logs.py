@@ -10,9 +10,9 @@ def test_replay_captures_and_distils(cli, log):
     assert f"{log}:4: " in ran.err
 
 
-def test_replaying_again_adds_nothing(memory, log):
-    """A log that is known adds no turn and no gem; a grown log adds what is new."""
-    [again] = memory("replay", log, "--json").json
+def test_replaying_again_adds_nothing(own_memory, log):
+    """A log that is known adds no turn and no gem."""
+    [again] = own_memory("replay", log, "--json").json
     assert (again["new"], again["known"], again["gems"], again["batches"]) == (0, 7, 0, 0)
 
 

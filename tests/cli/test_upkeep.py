@@ -14,37 +14,37 @@ class Keyboard(io.StringIO):
         return True
 
 
-def test_forget_proves_it(memory):
+def test_forget_proves_it(own_memory):
     """A forgotten session is gone, what was asked again is printed, and the exit code is 0."""
-    done = memory("forget", "--session", "s1")
+    done = own_memory("forget", "--session", "s1")
     assert done.code == 0
     printed = {row["field"]: row["value"] for row in done.rows}
     assert printed["turns"] == "7"
     proofs = {value for field, value in printed.items() if field.startswith("asked again")}
     assert proofs == {"nothing found"}
-    assert memory("thread", "s1", "--json").json == []
+    assert own_memory("thread", "s1", "--json").json == []
 
 
-def test_forget_a_user(memory):
+def test_forget_a_user(own_memory):
     """--user alone forgets everything of that user and of nobody else."""
-    memory("remember", "Eve likes tea", "--user", "eve")
-    done = memory("forget", "--user", "eve", "--json")
+    own_memory("remember", "Eve likes tea", "--user", "eve")
+    done = own_memory("forget", "--user", "eve", "--json")
     assert (done.code, done.json["proved"], done.json["gems"]) == (0, True, 1)
-    assert memory("gems", "list", "--user", "eve", "--json").json == []
-    assert memory("gems", "list", "--json").json
+    assert own_memory("gems", "list", "--user", "eve", "--json").json == []
+    assert own_memory("gems", "list", "--json").json
 
 
-def test_forget_before_a_time(memory):
+def test_forget_before_a_time(own_memory):
     """--before forgets what is older and keeps the rest."""
-    assert memory("forget", "--before", "2026-02-23T10:03:00Z", "--json").json["turns"] == 3
-    assert [turn["index"] for turn in memory("thread", "s1", "--json").json] == [3, 4, 5, 6]
+    assert own_memory("forget", "--before", "2026-02-23T10:03:00Z", "--json").json["turns"] == 3
+    assert [turn["index"] for turn in own_memory("thread", "s1", "--json").json] == [3, 4, 5, 6]
 
 
-def test_forget_a_gem(memory):
+def test_forget_a_gem(own_memory):
     """--gem forgets that gem."""
-    gem_id = memory("gems", "list", "--json").json[0]["gem_id"]
-    assert memory("forget", "--gem", gem_id, "--json").json["gems"] == 1
-    assert memory("gems", "show", gem_id).code == 2
+    gem_id = own_memory("gems", "list", "--json").json[0]["gem_id"]
+    assert own_memory("forget", "--gem", gem_id, "--json").json["gems"] == 1
+    assert own_memory("gems", "show", gem_id).code == 2
 
 
 def test_forget_needs_exactly_one(memory):
@@ -95,10 +95,10 @@ def test_restore_refuses_another_file(memory, log):
     assert "session.jsonl" in done.err
 
 
-def test_reindex_keeps_everything(memory):
+def test_reindex_keeps_everything(own_memory):
     """Reindexing reports how many records it wrote, and searches still find them."""
-    assert memory("reindex", "--json").json["reindexed"] > 7
-    assert "6381" in memory("search", "redis port", "--lane", "turns").rows[0]["text"]
+    assert own_memory("reindex", "--json").json["reindexed"] > 7
+    assert "6381" in own_memory("search", "redis port", "--lane", "turns").rows[0]["text"]
 
 
 def test_dead_letters(cli, log, monkeypatch):

@@ -32,7 +32,12 @@ def labelled(tmp_path):
             ).to_dict()
             for n, fact in enumerate(FACTS)
         ]  # fmt: skip
-        question = {"query_id": "q1", "text": "Which port is redis on?", "category": "identifier", "answer": "6381"}
+        question = {
+            "query_id": f"{user}-q1",
+            "text": "Which port is redis on?",
+            "category": "identifier",
+            "answer": "6381",
+        }
         queries = [question | {"evidence": ["t0"], "asked_at": None}]
         for name, rows in (("conversations", turns), ("queries", queries)):
             (folder / name / f"{user}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
