@@ -1,14 +1,15 @@
 """The graph of a user's memory, and spreading activation over it.
 
-Nodes are points (turns and gems) and names: words, entities, topics, speakers, sessions. A point is linked to every
-name it holds, by the name's inverse document frequency; to the turn after it in the session; and a gem to its source
-turns. A query starts at the names it mentions, and activation spreads as personalised PageRank (Haveliwala,
-"Topic-sensitive PageRank", WWW 2002): a walker follows links by weight and returns to the start with probability
-`graph_restart`.
+Nodes are points (turns and gems), words, names (entities, topics and speakers of more than one word; one word is its
+own node) and sessions. A point is linked to all of these that it holds, by their inverse document frequency; a turn to
+the next one of its session; a gem to its source turns. A query starts at the words and names it holds, and activation
+spreads as personalised PageRank (Haveliwala, "Topic-sensitive PageRank", WWW 2002): a walker follows links by weight
+and returns to the start with probability `graph_restart`.
 
-What it can do: rank a turn that shares no word with the query, because it stands next to one that does, or says in
-other words what is linked by names to both. What it cannot: understand. Where the query's words are rare and literal,
-it ranks much as BM25 does.
+What it can do: find a turn that shares no word with the query, because it stands beside one that does or is told by a
+gem that does. On LoCoMo's development conversations it ranks about as well as BM25 (R@5 .613 against .596, nDCG@10 .503
+against .528). What it cannot do: add to the sum of BM25, neighbourhoods and vectors, which know the same links (a
+weight of 0.5 there takes nDCG@10 from .587 to .577). So hybrid leaves it out unless a configuration says otherwise.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ _DECIMALS = 12
 _LATE = 32
 """Points read beyond the number of new ones: concurrent sessions are not stored in the order of their times."""
 
-_LINKED = ("entity", "topic", "speaker")
-"""Names that a query mentions as wholes, besides the words that it holds."""
+_LENGTH = 0.75
+"""How far a point's activation is divided by its degree; undivided, long turns come first whatever is asked. With 0.5,
+nDCG@10 is .518 on LoCoMo, .456 on workdays and .591 on LongMemEval; with 0.75 .502, .455 and .662 (development splits).
+"""
 
 
 class MemoryGraph:
@@ -122,7 +125,7 @@ class _UserGraph:
         self._ids: list[str] = []
         self._rows: dict[str, int] = {}
         self._turns: dict[tuple[str, int], int] = {}
-        self._columns: dict[str, dict[str, int]] = {}
+        self._columns: dict[str, dict[str, int]] = {"word": {}, "name": {}, "session": {}}
         self._names = 0
         self._incidence = _Lists()
         self._links = _Lists()
@@ -138,13 +141,10 @@ class _UserGraph:
         return len(new)
 
     def named(self, text: str) -> list[int]:
-        """Columns of the names that a text mentions: the words it holds, entities, topics and speakers."""
-        words = self._columns.get("word", {})
+        """Columns of the words and names that a text holds."""
+        words, names = self._columns["word"], self._columns["name"]
         found = [words[word] for word in dict.fromkeys(analyse(text)) if word in words]
-        for kind in _LINKED:
-            known = self._columns.get(kind, {})
-            found += [known[name] for name in link_entities(text, known)]
-        return found
+        return found + [names[name] for name in link_entities(text, names)]
 
     def spread(self, columns: list[int], restart: float) -> dict[str, float]:
         """Activation by point id, when the walk starts at these names."""
@@ -173,7 +173,7 @@ class _UserGraph:
             self._links.append([self._rows[point] for point in cited if point in self._rows])
 
     def _column(self, kind: str, name: str) -> int:
-        known = self._columns.setdefault(kind, {})
+        known = self._columns[kind]
         column = known.get(name)
         if column is None:
             column = known[name] = self._names
@@ -221,10 +221,7 @@ class _Matrices:
         self._degree = np.maximum(held + self._link * (self._linked @ np.ones(points)), 1e-12)
 
     def walk(self, start: NDArray[np.int64], restart: float) -> NDArray[np.float64]:
-        """Where a walker is found: (points,) float64, per square root of a point's degree.
-
-        Undivided, what links to much is found often whatever is asked; long turns would come first.
-        """
+        """Where a walker from these names is found: (points,) float64, relative to the degree of a point."""
         home = np.zeros(len(self._idf))
         home[start] = self._idf[start]
         home /= home.sum()
@@ -235,7 +232,7 @@ class _Matrices:
                 self._names_of @ (names / self._frequency) + self._link * (self._linked @ leaving)
             )
             names = restart * home + (1 - restart) * self._idf * (self._points_of @ leaving)
-        found: NDArray[np.float64] = np.round(points / np.sqrt(self._degree), _DECIMALS)
+        found: NDArray[np.float64] = np.round(points / self._degree**_LENGTH, _DECIMALS)
         return found
 
 
@@ -249,6 +246,7 @@ def _names(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "session", payload["session_id"]
     for word in payload[TERMS_DATED].split():
         yield "word", word
-    for kind, field in (("entity", "entities"), ("topic", "topics"), ("speaker", "speakers")):
+    for field in ("entities", "topics", "speakers"):
         for name in payload.get(field, ()):
-            yield kind, name.casefold()
+            if not name.isalnum():
+                yield "name", name.casefold()
