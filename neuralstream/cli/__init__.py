@@ -38,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         app(args=arguments, prog_name="neuralstream")
-    except NeuralStreamError as error:
+    except (NeuralStreamError, OSError) as error:
         if os.environ.get(ENV_PREFIX + "DEBUG"):
             traceback.print_exc()
         for line in str(error).splitlines():
             note(f"error: {line}")
-        return error.exit_code
+        return error.exit_code if isinstance(error, NeuralStreamError) else NeuralStreamError.exit_code
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     return 0

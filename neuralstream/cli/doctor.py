@@ -114,7 +114,7 @@ def _try_out(settings: Settings) -> Iterator[Settings]:
 def _look(part: str, look: Callable[[], Part]) -> Finding:
     try:
         found = look()
-    except NeuralStreamError as error:
+    except (NeuralStreamError, OSError) as error:
         return Finding(part, False, "", "", str(error))
     return Finding(part, True, found.what, found.version, "")
 

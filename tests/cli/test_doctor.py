@@ -32,6 +32,17 @@ def test_doctor_names_what_is_down(cli):
     assert found["store"]["ok"]
 
 
+def test_doctor_names_a_data_folder_that_is_none(cli, tmp_path):
+    """A data folder that cannot be one is reported, and every other part still is."""
+    (tmp_path / "home").write_text("a file")
+    ran = cli("doctor", "--json")
+    assert ran.code == 3
+    found = {part["part"]: part for part in ran.json}
+    assert not found["data folder"]["ok"]
+    assert "set home" in found["data folder"]["detail"]
+    assert found["embedder"]["ok"]
+
+
 def test_doctor_says_who_holds_the_store(memory):
     """A store that another process owns is reported as such."""
     from neuralstream import NeuralStream, Settings

@@ -14,6 +14,14 @@ def test_errors_are_one_line(cli, tmp_path):
     assert "Traceback" not in ran.err
 
 
+def test_what_the_system_refuses_is_one_line_too(cli, tmp_path):
+    """A data folder that cannot be made is an error like any other."""
+    (tmp_path / "home").write_text("a file")
+    ran = cli("recent")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert ran.err.startswith("error: ")
+
+
 def test_debug_shows_where_an_error_came_from(cli, tmp_path, monkeypatch):
     """With NEURALSTREAM_DEBUG the traceback is shown above the same line."""
     monkeypatch.setenv("NEURALSTREAM_DEBUG", "1")
