@@ -2,12 +2,12 @@
 
 Turns are grouped by the direction of their vectors, after the direction that all of them share is taken away: it
 differs from embedder to embedder and says what kind of log it is, not what is talked about. A group is named by the
-words that its turns have and others lack (class-based TF-IDF: Grootendorst, "BERTopic", 2022, with turns counted in
-place of words).
+words that more of its turns than of the others hold.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -32,7 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["find_themes"]
 
 _LEAST_TERMS = 3
-"""Content words of a turn that can belong to a theme: greetings and thanks have fewer."""
+"""Distinctive words of a turn that can belong to a theme: greetings and thanks have fewer."""
+
+_COMMON = 0.03
+"""Share of all turns from which a word is not distinctive: in a chat, such as "great" or "photo"."""
+
+_FEW = 10
+"""Turns in which a word is distinctive however few turns there are."""
+
+_PER_ROOT = 2
+"""Groups for each square root of the number of turns. With 16 groups for 50 turns, those of workdays' development
+split match the evidence of its thematic questions best: F1 .600, against .551 with 8, and .577 by spherical k-means.
+"""
 
 _GROUPED_AT_ONCE = 1500
 """Turns that are linked pair by pair; more of them are first gathered into so many close groups."""
@@ -73,20 +84,25 @@ def find_themes(
     Returns:
         Largest first; the same turns always give the same themes.
     """
-    said = _read(store, Where(user_id, kind="turn", since=since, until=until))
+    everything = _read(store, Where(user_id, kind="turn", since=since, until=until))
+    names = _Names(everything)
+    said = [one for one in everything if len(names.distinctive(one.terms)) >= _LEAST_TERMS]
     groups = _groups(np.array([one.vector for one in said])) if len(said) > 1 else []
-    names = _Names(said)
     themes = [_theme([said[at] for at in group], names) for group in groups]
     return sorted(themes, key=lambda theme: (-theme.size, theme.first_at, theme.turn_ids))[:limit]
 
 
 def _read(store: MemoryStore, where: Where) -> list[_Said]:
     """The turns that say something, oldest first."""
-    found = []
-    for record in store.scroll(TURNS, where, with_vectors=True):
-        terms = frozenset(record.payload[TERMS].split())
-        if VECTOR_TEXT in record.vectors and len(terms) >= _LEAST_TERMS:
-            found.append(_Said(Turn.from_dict(record.payload["data"]), terms, record.vectors[VECTOR_TEXT]))
+    found = [
+        _Said(
+            Turn.from_dict(record.payload["data"]),
+            frozenset(record.payload[TERMS].split()),
+            record.vectors[VECTOR_TEXT],
+        )
+        for record in store.scroll(TURNS, where, with_vectors=True)
+        if VECTOR_TEXT in record.vectors
+    ]
     return sorted(found, key=lambda one: (one.turn.at(), one.turn.session_id, one.turn.index or 0, one.turn.turn_id))
 
 
@@ -99,7 +115,7 @@ def _groups(vectors: Vectors) -> list[list[int]]:
     centres = _directions(np.array([centred[gathered == group].sum(axis=0) for group in range(gathered.max() + 1)]))
     if len(centres) == 1:
         return [list(range(len(vectors)))]
-    wanted = round(len(vectors) ** 0.5) + 1
+    wanted = max(1, min(round(_PER_ROOT * len(vectors) ** 0.5), len(vectors) // 3))
     merged = fcluster(linkage(centres, "ward"), wanted, "maxclust")[gathered]
     members: dict[int, list[int]] = defaultdict(list)
     for row, group in enumerate(merged):
@@ -158,26 +174,32 @@ def _exemplars(said: Sequence[_Said]) -> tuple[Turn, ...]:
 
 
 class _Names:
-    """What is distinctive within these turns."""
+    """What is distinctive within all turns that are looked at."""
 
     def __init__(self, said: Sequence[_Said]) -> None:
         self._turns = len(said)
         self._frequency = Counter(term for one in said for term in one.terms)
+        self._common = max(_FEW, _COMMON * len(said))
+
+    def distinctive(self, terms: Iterable[str]) -> list[str]:
+        """Those of the terms that are not said all the time."""
+        return [term for term in terms if self._frequency[term] <= self._common]
 
     def terms(self, said: Sequence[_Said]) -> tuple[str, ...]:
-        """Distinctive terms of some of the turns, best first, as they are written there most often."""
-        inside = Counter(term for one in said for term in one.terms if not term.isdecimal())
-        ranked = sorted(inside, key=lambda term: (-self._weight(inside[term], term), term))
+        """Terms said in these turns more often than in others, best first, as they are mostly written there."""
+        inside = Counter(term for one in said for term in one.terms if len(term) > 1 and not term.isdecimal())
+        gain = {term: self._gain(term, count, len(said)) for term, count in inside.items()}
         written = _surfaces(one.turn.text for one in said)
         chosen: list[str] = []
-        for term in ranked:
+        for term in sorted(inside, key=lambda term: (-gain[term], -inside[term], -len(term), term)):
             surface = written.get(term, term)
             if len(chosen) < _TERMS and not any(_overlap(surface, other) for other in chosen):
                 chosen.append(surface)
         return tuple(chosen)
 
-    def _weight(self, count: int, term: str) -> float:
-        return count * float(np.log(1 + self._turns / self._frequency[term]))
+    def _gain(self, term: str, count: int, size: int) -> float:
+        """What the term tells about a turn being one of these: its part of the Kullback-Leibler divergence."""
+        return count * math.log(count * self._turns / (size * self._frequency[term]))
 
 
 def _surfaces(texts: Iterable[str]) -> Mapping[str, str]:
