@@ -77,6 +77,8 @@ def _seconds(value: timedelta | None) -> str | None:
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive), PlainSerializer(_seconds)]
 
+Folder = Annotated[Path, AfterValidator(Path.expanduser)]
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -165,10 +167,10 @@ class Settings(_Table):
         "neuralstream", pattern=r"^[A-Za-z0-9_-]+$", description="collection of gems; turns add `_turns`"
     )
 
-    home: Path = Field(
+    home: Folder = Field(
         default_factory=lambda: user_data_path("neuralstream", appauthor=False), description="data folder"
     )
-    cache_dir: Path = Field(
+    cache_dir: Folder = Field(
         default_factory=lambda: user_cache_path("neuralstream", appauthor=False), description="embedding cache's folder"
     )
     redis_url: SecretStr | None = Field(None, description="redis://, rediss:// or unix://; unset: embedded Valkey")

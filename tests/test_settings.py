@@ -142,6 +142,13 @@ def test_file_is_found_by_variable_and_in_the_working_folder(tmp_path, monkeypat
     assert Settings.load().batch_size == 3
 
 
+def test_folders_may_start_at_the_user_s_own(monkeypatch, tmp_path):
+    """`~` in a folder is the user's home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Settings(home="~/memory", cache_dir="~").model_dump()["home"] == tmp_path / "memory"
+    assert Settings(cache_dir="~").cache_dir == tmp_path
+
+
 def test_weights_are_one_decision(tmp_path):
     """A file that names weights means just these; the defaults are not mixed in."""
     file = tmp_path / "mine.toml"

@@ -190,7 +190,9 @@ def _server(name: str, address: str, path: str, headers: Mapping[str, str] | Non
     try:
         told = httpx.get(url.join(path), headers=headers, timeout=_SECONDS).raise_for_status().json()["version"]
     except (httpx.HTTPError, ValueError, KeyError) as error:
+        # The client's own message holds the address with its password.
+        reason = type(error).__name__
         raise MissingPartError(
-            f"{name} at {url.host} does not tell its version: {error}; look at the server"
-        ) from error
+            f"{name} at {url.host} does not tell its version ({reason}); look at the server"
+        ) from None
     return Part(f"{name} at {url.host}", f"{name} {told}")

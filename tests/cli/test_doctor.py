@@ -1,4 +1,10 @@
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
 import pytest
+
+from neuralstream.cli import doctor
+from neuralstream.errors import MissingPartError
 
 PARTS = ["settings", "data folder", "buffer", "store", "embedder", "extractor"]
 
@@ -51,6 +57,30 @@ def test_doctor_says_who_holds_the_store(memory):
         ran = memory("doctor", "--json")
     assert ran.code == 3
     assert "process" in {part["part"]: part for part in ran.json}["store"]["detail"]
+
+
+class Told(BaseHTTPRequestHandler):
+    """A server that tells its version to whoever has the key."""
+
+    def do_GET(self):
+        self.send_response(200 if self.headers.get("api-key") == "right" else 401)
+        self.end_headers()
+        self.wfile.write(b'{"version": "1.20.1"}')
+
+    def log_message(self, *_arguments):
+        pass
+
+
+def test_servers_tell_their_version():
+    """A server is asked for its version with its key; one that refuses is down, and its address shows no secret."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://ada:hunter2@127.0.0.1:{server.server_port}"
+        assert doctor._server("Qdrant", address, "/", {"api-key": "right"}) == ("Qdrant at 127.0.0.1", "Qdrant 1.20.1")
+        with pytest.raises(MissingPartError) as refused:
+            doctor._server("Qdrant", address, "/")
+        server.shutdown()
+    assert "hunter2" not in str(refused.value)
 
 
 def test_doctor_says_what_overrides_the_file(cli, tmp_path, monkeypatch):
