@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neuralstream import analysis
 from neuralstream.analysis import STOP_WORDS, analyse, is_stop_word, words
 
 
@@ -70,12 +73,14 @@ def test_stop_words_carry_no_content():
 
 
 def test_threads_stem_at_once():
-    """Many threads analysing at the same time get what one thread gets."""
+    """Many threads analysing at the same time get what one thread gets, each from a stemmer of its own."""
     texts = [f"running connections number{index} generously organised" * 20 for index in range(8)]
     expected = [analyse(text) for text in texts]
     wrong: list[int] = []
+    stemmers = []
 
     def work(index: int) -> None:
+        stemmers.append(analysis._stemmer())
         wrong.extend(index for _ in range(50) if analyse(texts[index]) != expected[index])
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(8)]
@@ -84,11 +89,13 @@ def test_threads_stem_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
+    assert len({id(stemmer) for stemmer in stemmers}) == len(threads)
 
 
 def test_tokens_are_the_same_in_every_process():
     """Analysis depends on nothing but the text, not on the hash seed or the locale."""
     text = "Ünïcode 東京 v1.2.3 running"
     code = f"from neuralstream.analysis import analyse; print(analyse({text!r}) == {analyse(text)!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(analysis.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "True"

@@ -63,6 +63,14 @@ def test_words_nobody_said_have_no_hits(memory):
         assert memory.search("xylophone quasar", mode=mode) == []
 
 
+def test_no_hit_points_away_from_the_question(memory):
+    """A turn whose embedding has nothing in common with the question's is no hit, however large k is."""
+    memory.say(*[f"word{number}" for number in range(40)])
+    hits = memory.search("xylophone", mode="semantic", k=100)
+    assert 0 < len(hits) < 40
+    assert all(hit.score > 0 for hit in hits)
+
+
 def test_stop_words_fall_back_to_the_meaning(memory):
     """A query of stop words has no BM25 hits; hybrid still answers through embeddings."""
     memory.say("who are you and what do you do here", *TALK)
