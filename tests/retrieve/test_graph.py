@@ -159,6 +159,16 @@ def test_growing_reads_only_what_is_new(graph, store, indexer, monkeypatch):
     assert point("s3-0") in graph.activate("u", "boiler man")
 
 
+def test_concurrent_sessions_need_no_reading_anew(graph, store, indexer, monkeypatch):
+    """A turn that is stored after a later one of another session is new all the same."""
+    early, late = said("s3", "The boiler man came."), said("s4", "The boiler is new.", days=3)
+    indexer.index_turns(CHAT + late)
+    graph.activate("u", "boiler")
+    indexer.index_turns(early)
+    monkeypatch.setattr(store, "scroll", None)
+    assert point("s3-0") in graph.activate("u", "boiler man")
+
+
 def test_what_is_deleted_is_noticed(graph, store, indexer):
     """By the number of points, also where nobody says so."""
     indexer.index_turns(CHAT)

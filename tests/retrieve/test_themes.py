@@ -140,6 +140,17 @@ def test_small_talk_makes_no_theme(store):
     assert found <= {turn.turn_id for turn in turns}
 
 
+def test_words_that_are_said_all_the_time_make_no_theme(store):
+    """A chat's pleasantries may be long: what they are made of is in many turns."""
+    pleasant = ["great", "photo", "amazing", "looks", "awesome", "cool"]
+    turns = talk({"boiler": 9, "violin": 9})
+    small = [say(100 + number, " ".join(pleasant[(number + step) % 6] for step in range(4))) for number in range(40)]
+    fill(store, turns + small)
+    found = {turn_id for theme in themes(store) for turn_id in theme.turn_ids}
+    assert found
+    assert found <= {turn.turn_id for turn in turns}
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_few_turns_are_fine(store, count):
     """None and one make no theme."""
