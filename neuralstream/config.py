@@ -84,6 +84,30 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
+def _equal_weights() -> dict[str, float]:
+    return dict.fromkeys(("bm25", "bm25_near", "bm25_session", "dense", "dense_near"), 1.0)
+
+
+class RankingSettings(_Table):
+    """How one kind of conversation is ranked."""
+
+    bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
+    bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
+    weights: dict[str, float] = Field(
+        default_factory=_equal_weights, description="hybrid's weight per standardised signal"
+    )
+
+
+class AssistantRankingSettings(RankingSettings):
+    """How conversations of a user with an assistant are ranked, where it differs."""
+
+    bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
+    weights: dict[str, float] = Field(
+        default_factory=lambda: _equal_weights() | {"dense": 3.0},
+        description="hybrid's weight per standardised signal",
+    )
+
+
 class RetrievalSettings(_Table):
     """How memory is searched."""
 
@@ -93,18 +117,12 @@ class RetrievalSettings(_Table):
     candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
     exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
     neighbours: int = Field(2, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
-    bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
-    bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
-    weights: dict[str, float] = Field(
-        default_factory=lambda: {
-            "bm25": 1.0,
-            "bm25_near": 1.0,
-            "bm25_session": 1.0,
-            "dense": 3.0,
-            "dense_near": 1.0,
-        },
-        description="hybrid's weight per standardised signal",
+    kind: Literal["auto", "people", "assistant"] = Field(
+        "auto",
+        description="kind of conversation: people talking, or a user with an assistant; auto tells from the turns",
     )
+    people: RankingSettings = Field(default_factory=RankingSettings)
+    assistant: AssistantRankingSettings = Field(default_factory=AssistantRankingSettings)
     graph_restart: float = Field(
         0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
     )

@@ -44,7 +44,7 @@ def test_every_setting_is_described():
     facts = list(setting_facts())
     assert len({fact.name for fact in facts}) == len(facts)
     assert all(fact.meaning for fact in facts)
-    assert {"batch_size", "retrieval.weights", "buffer.lease"} <= {fact.name for fact in facts}
+    assert {"batch_size", "retrieval.people.weights", "buffer.lease"} <= {fact.name for fact in facts}
 
 
 def test_facts_carry_ranges_choices_and_written_defaults():
@@ -66,7 +66,7 @@ def test_facts_carry_ranges_choices_and_written_defaults():
         ({"context_threshold": 80.1}, r"\(allowed: 40 to 80\)"),
         ({"max_disk_mb": 1}, r"max_disk_mb = 1: .*\(allowed: from 16\)"),
         ({"retrieval": {"mode": "fuzzy"}}, r"retrieval.mode = 'fuzzy': .*'substring'"),
-        ({"retrieval": {"weights": {"bm25": "much"}}}, r"retrieval.weights.bm25 = 'much'"),
+        ({"retrieval": {"people": {"weights": {"bm25": "much"}}}}, r"retrieval.people.weights.bm25 = 'much'"),
         ({"idle_timeout": "soon"}, r"idle_timeout = 'soon': write a duration as 15m"),
         ({"idle_timeout": 0}, r"idle_timeout = 0: a duration is longer than 0"),
         ({"batchsize": 5}, r"unknown setting 'batchsize'; `neuralstream config show`"),
@@ -152,8 +152,8 @@ def test_folders_may_start_at_the_user_s_own(monkeypatch, tmp_path):
 def test_weights_are_one_decision(tmp_path):
     """A file that names weights means just these; the defaults are not mixed in."""
     file = tmp_path / "mine.toml"
-    file.write_text("[retrieval.weights]\ndense = 2.0\n")
-    assert Settings.load(file).retrieval.weights == {"dense": 2.0}
+    file.write_text("[retrieval.people.weights]\ndense = 2.0\n")
+    assert Settings.load(file).retrieval.people.weights == {"dense": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_some_variables_are_not_settings(monkeypatch, name):
 
 def test_environment_takes_json_for_mappings(monkeypatch):
     """A mapping in a variable is written as JSON."""
-    monkeypatch.setenv("NEURALSTREAM_RETRIEVAL__WEIGHTS", '{"dense": 2}')
-    assert Settings.load().retrieval.weights == {"dense": 2.0}
+    monkeypatch.setenv("NEURALSTREAM_RETRIEVAL__PEOPLE__WEIGHTS", '{"dense": 2}')
+    assert Settings.load().retrieval.people.weights == {"dense": 2.0}
 
 
 def test_a_table_and_a_value_for_it_clash(monkeypatch):
@@ -253,8 +253,8 @@ def test_digest_changes_with_everything_else():
         {"idle_timeout": "1m"},
         {"embedding": "x"},
         {"gem_model": "x"},
-        {"retrieval": {"bm25_b": 0.5}},
-        {"retrieval": {"weights": {"dense": 1.0}}},
+        {"retrieval": {"people": {"bm25_b": 0.5}}},
+        {"retrieval": {"people": {"weights": {"dense": 1.0}}}},
         {"extract": {"max_gems_per_turn": 0.7}},
         {"embed": {"chunk_overlap": 8}},
     ]

@@ -13,7 +13,7 @@ from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TURNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from neuralstream.config import RetrievalSettings
+    from neuralstream.config import RankingSettings
     from neuralstream.retrieve.features import Candidate
     from neuralstream.store.base import MemoryStore
 
@@ -79,7 +79,7 @@ def session_scores(
     user_id: str,
     terms: Sequence[str],
     candidates: Sequence[Candidate],
-    settings: RetrievalSettings,
+    ranking: RankingSettings,
 ) -> dict[str, float]:
     """BM25 of the stretch of conversation that each candidate lies in."""
     place_of = {one.id: (one.session_id, one.index // STRETCH) for one in candidates}
@@ -87,6 +87,6 @@ def session_scores(
         return dict.fromkeys(place_of, 0.0)
     stretches = {place: stretch_point_id(user_id, *place) for place in set(place_of.values())}
     where = Where(user_id, kind="session", ids=tuple(stretches.values()))
-    ranked = store.text(TURNS, terms, TERMS, where, len(stretches), k1=settings.bm25_k1, b=settings.bm25_b)
+    ranked = store.text(TURNS, terms, TERMS, where, len(stretches), k1=ranking.bm25_k1, b=ranking.bm25_b)
     known = dict(ranked)
     return {point: known.get(stretches[place], 0.0) for point, place in place_of.items()}

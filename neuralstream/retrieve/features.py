@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from neuralstream.config import RankingSettings
     from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.retrieve.query import GraphSignal, Query
     from neuralstream.store.base import Ranked
@@ -27,7 +28,7 @@ __all__ = ["CONTEXT", "EVIDENCE", "FEATURES", "Candidate", "Question", "Source",
 EVIDENCE = ("bm25", "bm25_text", "bm25_near", "dense", "dense_near", "graph")
 CONTEXT = ("bm25_session", "recency")
 FEATURES = EVIDENCE + CONTEXT
-"""What `retrieval.weights` may name: BM25 of date, speakers and text; BM25 of the text; BM25 of the text with its
+"""What a kind's `weights` may name: BM25 of date, speakers and text; BM25 of the text; BM25 of the text with its
 neighbours; cosine of the text; cosine of the text with its neighbours; activation in the graph; BM25 of the session's
 stretch; recency."""
 
@@ -77,10 +78,11 @@ class Source(Protocol):
 
 
 class Question:
-    """A query with what is derived from its text, each computed once and only if a signal needs it."""
+    """A query, how its kind of conversation is ranked, and what is derived from its text once a signal needs it."""
 
-    def __init__(self, query: Query, embedder: Embedder, graph: GraphSignal | None) -> None:
+    def __init__(self, query: Query, embedder: Embedder, graph: GraphSignal | None, ranking: RankingSettings) -> None:
         self.query = query
+        self.ranking = ranking
         self._embedder = embedder
         self._graph = graph
 
@@ -100,14 +102,18 @@ class Question:
         return self._graph.activate(self.query.user_id, self.query.text) if self._graph else {}
 
 
-def check_weights(weights: Mapping[str, float]) -> None:
+def check_weights(name: str, weights: Mapping[str, float]) -> None:
     """Refuse weights that name no known signal, or none that finds anything.
+
+    Args:
+        name: the setting's, for the message.
+        weights: weight per signal.
 
     Raises:
         SettingsError: the message lists the known names.
     """
     unknown = sorted(set(weights) - set(FEATURES))
     if unknown:
-        raise SettingsError(f"retrieval.weights names unknown signals {unknown}; use {', '.join(FEATURES)}")
+        raise SettingsError(f"{name} names unknown signals {unknown}; use {', '.join(FEATURES)}")
     if not any(weights.get(name) for name in EVIDENCE):
-        raise SettingsError(f"retrieval.weights finds nothing: give one of {', '.join(EVIDENCE)} a weight other than 0")
+        raise SettingsError(f"{name} finds nothing: give one of {', '.join(EVIDENCE)} a weight other than 0")

@@ -51,7 +51,7 @@ class PendingTurns:
         question: what is asked.
         store: gives the statistics of the stored turns.
         embedder: embeds the newest.
-        settings: k1, b and the number of neighbours.
+        settings: the number of neighbours.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class PendingTurns:
     def _bm25(self, documents: Mapping[str, Sequence[str]], field: str) -> dict[str, float]:
         terms = self._question.terms
         known = corpus(self._store, self._question.query.user_id, terms, field, list(documents.values()))
-        k1, b = self._settings.bm25_k1, self._settings.bm25_b
+        k1, b = self._question.ranking.bm25_k1, self._question.ranking.bm25_b
         return {point: score(terms, document, known, k1=k1, b=b) for point, document in documents.items()}
 
     def _session(self) -> dict[str, float]:
@@ -148,7 +148,7 @@ class PendingTurns:
             self._question.query.user_id,
             self._question.terms,
             self.candidates(list(self._turns)),
-            self._settings,
+            self._question.ranking,
         )
         return {point: max(stored[point], pending[str(stretch)]) for point, stretch in stretch_of.items()}
 

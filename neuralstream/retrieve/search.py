@@ -7,11 +7,12 @@ What a query may find is decided here, before any signal is computed: its user, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.retrieve.features import FEATURES, Question, check_weights
 from neuralstream.retrieve.hybrid import Found, fuse
+from neuralstream.retrieve.kinds import Kind, kind_of
 from neuralstream.retrieve.pending import PendingTurns
 from neuralstream.retrieve.recency import within
 from neuralstream.retrieve.stored import StoredPoints
@@ -22,7 +23,7 @@ from neuralstream.types import Hit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from neuralstream.config import RetrievalSettings
+    from neuralstream.config import RankingSettings, RetrievalSettings
     from neuralstream.embed.base import Embedder
     from neuralstream.retrieve.features import Source
     from neuralstream.retrieve.query import GraphSignal, Query
@@ -43,7 +44,7 @@ class Retriever:
     Args:
         store: what is searched.
         embedder: embeds questions; the one that filled the store.
-        settings: candidates, k1, b, weights.
+        settings: candidates, and how each kind of conversation is ranked.
         graph: the graph's signal; without it, mode "graph" finds nothing.
 
     Raises:
@@ -53,7 +54,8 @@ class Retriever:
     def __init__(
         self, store: MemoryStore, embedder: Embedder, settings: RetrievalSettings, graph: GraphSignal | None = None
     ) -> None:
-        check_weights(settings.weights)
+        for kind in get_args(Kind):
+            check_weights(f"retrieval.{kind}.weights", getattr(settings, kind).weights)
         self._store = store
         self._embedder = embedder
         self._settings = settings
@@ -64,16 +66,22 @@ class Retriever:
 
         With `query.explain`, hits carry the raw score of every signal; otherwise of those that made the ranking.
         """
-        question = Question(query, self._embedder, self._graph)
+        question = Question(query, self._embedder, self._graph, self._ranking(query))
         sources = self._sources(question)
         if query.mode == "hybrid":
-            found = fuse(sources, self._settings.weights, max(self._settings.candidates, query.k))
+            found = fuse(sources, question.ranking.weights, max(self._settings.candidates, query.k))
         else:
             found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
         return [
             Hit(one.candidate.item(), one.score, _every_signal(one) if query.explain else one.signals)
             for one in found[: query.k]
         ]
+
+    def _ranking(self, query: Query) -> RankingSettings:
+        kind = self._settings.kind
+        if kind == "auto":
+            kind = kind_of(self._store, query.user_id, query.pending)
+        return self._settings.people if kind == "people" else self._settings.assistant
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings

@@ -31,7 +31,7 @@ class StoredPoints:
         collection: which.
         where: what the question is limited to.
         question: what is asked.
-        settings: k1, b and the like.
+        settings: below how many points dense search is exact.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class StoredPoints:
         """See Source."""
         query = self._question.query
         if signal == "bm25_session":
-            return session_scores(self._store, query.user_id, self._question.terms, candidates, self._settings)
+            return session_scores(self._store, query.user_id, self._question.terms, candidates, self._question.ranking)
         if signal == "recency":
             return {one.id: recency(one.created_at, query.as_of) for one in candidates}
         if signal == "graph":
@@ -85,7 +85,7 @@ class StoredPoints:
         return {one.id: known[one.id] for one in candidates}
 
     def _rank(self, signal: str, where: Where, limit: int) -> list[Ranked]:
-        store, settings = self._store, self._settings
+        store, ranking = self._store, self._question.ranking
         if signal in semantic.VECTORS:
             vector = self._question.vector
             if vector is None:
@@ -97,12 +97,12 @@ class StoredPoints:
                 vector,
                 signal=signal,
                 limit=limit,
-                exact_below=settings.exact_below,
+                exact_below=self._settings.exact_below,
             )
         terms = self._question.terms
         if not terms:
             return []
-        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=settings.bm25_k1, b=settings.bm25_b)
+        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=ranking.bm25_k1, b=ranking.bm25_b)
 
     def _activated(self, limit: int) -> list[Ranked]:
         """The graph knows all of a user's points: those that this source may give are picked, best first."""

@@ -23,7 +23,9 @@ class Memory:
     def __init__(self, store, embedder, **settings) -> None:
         self.store = store
         self.embedder = embedder
-        self.settings = RetrievalSettings(**settings)
+        ranking = {name: settings.pop(name) for name in ("bm25_k1", "bm25_b", "weights") if name in settings}
+        self.settings = RetrievalSettings(people=ranking, **settings)
+        self.ranking = self.settings.people
         self.user_id = uuid.uuid4().hex
         self.indexer = Indexer(store, embedder, self.settings)
         self.graph = None

@@ -52,9 +52,9 @@ def test_frequencies_are_read_back_from_the_engine(memory, talk):
     hits = memory.search("redis meadow ada", mode="bm25", k=100)
     by_id = {turn.turn_id: document for turn, document in zip(turns, documents, strict=True)}
     for hit in hits:
-        assert score(
-            terms, by_id[hit.id], known, k1=memory.settings.bm25_k1, b=memory.settings.bm25_b
-        ) == pytest.approx(hit.score, rel=1e-4)
+        assert score(terms, by_id[hit.id], known, k1=memory.ranking.bm25_k1, b=memory.ranking.bm25_b) == pytest.approx(
+            hit.score, rel=1e-4
+        )
 
 
 def test_an_empty_corpus_scores_nothing():

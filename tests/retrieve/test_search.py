@@ -200,7 +200,7 @@ def test_explain_adds_every_signal_and_changes_no_ranking(memory):
     plain, explained = memory.search("redis port"), memory.search("redis port", explain=True)
     assert [(hit.id, hit.score) for hit in plain] == [(hit.id, hit.score) for hit in explained]
     assert all(set(hit.signals) == set(FEATURES) for hit in explained)
-    assert all(set(hit.signals) == set(memory.settings.weights) for hit in plain)
+    assert all(set(hit.signals) == set(memory.ranking.weights) for hit in plain)
     for before, after in zip(plain, explained, strict=True):
         assert before.signals == {name: after.signals[name] for name in before.signals}
     assert "substring" in memory.search("kettle", mode="substring", explain=True)[0].signals
