@@ -27,7 +27,7 @@ _SAMPLE = 20
 
 
 def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
-    """ "people" where people speak in most of a user's newest turns, else "assistant".
+    """Tell "people", where persons speak in most of a user's newest turns, from "assistant".
 
     Args:
         store: holds the stored turns.
