@@ -106,8 +106,8 @@ def verdict_rows(run: Run) -> list[list[Any]]:
         few = found.clusters < MIN_CLUSTERS
         rows.append(
             [
-                *(lane, f"{new} - {old}", measure, found.difference, _interval("", found.interval), p),
-                *(found.p_questions if few else None, f"{found.wins}/{found.ties}/{found.losses}", said),
+                *(lane, f"{new} - {old}", measure, found.difference, _interval("", found.interval), _p(p)),
+                *(_p(found.p_questions) if few else None, f"{found.wins}/{found.ties}/{found.losses}", said),
             ]
         )
     return rows
@@ -169,6 +169,11 @@ def _interval(measure: str, ends: Sequence[float] | None) -> str | None:
     if ends is None or ends[0] != ends[0]:
         return None
     return f"{measure} {ends[0]:.3f} to {ends[1]:.3f}".strip()
+
+
+def _p(value: float) -> str:
+    """A p value, which is never zero."""
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _cell(value: Any) -> str:

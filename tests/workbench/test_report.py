@@ -56,6 +56,11 @@ def test_candidate_is_compared_with_the_others(run):
     assert all(j.corrected_p >= j.comparison.p for j in judged)
 
 
+def test_no_p_is_printed_as_zero():
+    """A p too small for three decimals says so."""
+    assert [report._p(value) for value in (1, 0.0312, 0.0001)] == ["1.000", "0.031", "<0.001"]
+
+
 def test_failing(run):
     """Failing queries are those without any gold in the first five; substring fails all of these."""
     assert len(report.failing(run, "turns", "substring")) == 6
