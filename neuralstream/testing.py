@@ -8,24 +8,30 @@ They need no network and no weights, and what they answer is the same on every m
 from __future__ import annotations
 
 import hashlib
+import json
+import socket
+import threading
 import uuid
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from neuralstream.analysis import analyse
 from neuralstream.extract.base import Extraction
+from neuralstream.tokens import count_tokens
 from neuralstream.types import Gem, Source, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from neuralstream.embed.base import Vectors
+    from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.extract.base import Batch
 
-__all__ = ["FakeClock", "FakeEmbedder", "ScriptedExtractor"]
+__all__ = ["FakeClock", "FakeEmbedder", "OllamaReply", "OllamaRequest", "ScriptedExtractor", "ScriptedOllama"]
 
 
 class FakeClock:
@@ -122,6 +128,161 @@ class ScriptedExtractor:
                 model=self.name,
             )
         ]
+
+
+@dataclass(frozen=True)
+class OllamaRequest:
+    """What a client sent: path such as "/api/embed", JSON body (empty for a GET), headers by lower-case name."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class OllamaReply:
+    """What the server does.
+
+    Attributes:
+        body: the JSON answer; a list is streamed, one JSON line each.
+        status: HTTP status.
+        delay: seconds before answering.
+        drop: close the connection without an answer.
+    """
+
+    body: Any = field(default_factory=dict)
+    status: int = 200
+    delay: float = 0
+    drop: bool = False
+
+    @classmethod
+    def error(cls, message: str, status: int = 500) -> OllamaReply:
+        """An error as Ollama words it."""
+        return cls({"error": message}, status)
+
+
+class ScriptedOllama:
+    """An HTTP server on this machine that answers like Ollama, or as told. A context manager.
+
+        with ScriptedOllama() as server:
+            server.script("/api/chat", [{"message": {"role": "assistant", "content": "[]"}, "done": True}])
+            settings = Settings(ollama_url=server.url)
+
+    Unscripted, it has its models embed (an input longer than the context is refused, or cut if the request allows it),
+    lists and shows them, and tells a version; anything else is an error.
+
+    Args:
+        models: embedders by model name.
+        context_length: tokens the models can hold.
+
+    Attributes:
+        url: where it listens.
+        requests: what was asked, in order.
+    """
+
+    def __init__(self, models: Mapping[str, Embedder] | None = None, *, context_length: int = 8192) -> None:
+        self.models = {"snowflake-arctic-embed2": FakeEmbedder()} if models is None else dict(models)
+        self.context_length = context_length
+        self.requests: list[OllamaRequest] = []
+        self._scripts: dict[str, list[Any] | Callable[[OllamaRequest], Any]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def script(self, path: str, answers: Sequence[Any] | Callable[[OllamaRequest], Any]) -> None:
+        """Answer the next requests to a path as told, instead of what was told before.
+
+        Args:
+            path: such as "/api/chat".
+            answers: an OllamaReply or a JSON body for each of the next requests, or a function of the request that
+                gives one. None, and the end of the list, leave the request to the unscripted behaviour.
+        """
+        with self._lock:
+            self._scripts[path] = answers if callable(answers) else list(answers)
+
+    def asked(self, path: str) -> list[OllamaRequest]:
+        """The requests to a path, in order."""
+        return [request for request in self.requests if request.path == path]
+
+    def close(self) -> None:
+        """Stop listening; requests that wait for a delay are dropped."""
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _reply(self, request: OllamaRequest) -> OllamaReply:
+        with self._lock:
+            self.requests.append(request)
+            script = self._scripts.get(request.path)
+            answer = script.pop(0) if isinstance(script, list) and script else None
+        if callable(script):
+            answer = script(request)
+        if answer is None:
+            answer = self._behave(request)
+        return answer if isinstance(answer, OllamaReply) else OllamaReply(answer)
+
+    def _behave(self, request: OllamaRequest) -> Any:
+        if request.path == "/api/version":
+            return {"version": "0.12.6"}
+        if request.path == "/api/tags":
+            return {"models": [{"model": f"{name}:latest", "digest": m.digest} for name, m in self.models.items()]}
+        name = str(request.body.get("model", "")).removesuffix(":latest")
+        if name not in self.models:
+            return OllamaReply.error(f'model "{name}" not found, try pulling it first', 404)
+        if request.path == "/api/show":
+            return {"model_info": {"bert.context_length": self.context_length}, "capabilities": ["embedding"]}
+        if request.path == "/api/embed":
+            return self._embed(name, request.body)
+        return OllamaReply.error(f"{request.path} is not scripted", 501)
+
+    def _embed(self, name: str, body: Mapping[str, Any]) -> Any:
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        longest = min(self.context_length, body.get("options", {}).get("num_ctx", 4096))
+        if body.get("truncate", True):
+            texts = [text[: longest * 4] for text in texts]
+        elif any(count_tokens(text) > longest for text in texts):
+            return OllamaReply.error("the input length exceeds the context length", 400)
+        return {"model": name, "embeddings": self.models[name].embed_documents(texts).tolist()}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        ollama = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.do_POST()
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                reply = ollama._reply(OllamaRequest(self.path, json.loads(body or b"{}"), headers))
+                if ollama._closing.wait(reply.delay) or reply.drop:
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                lines = reply.body if isinstance(reply.body, list) else [reply.body]
+                content = "\n".join(json.dumps(line) for line in lines).encode()
+                self.send_response(reply.status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing on standard error."""
+
+        return Handler
 
 
 @lru_cache(maxsize=65_536)

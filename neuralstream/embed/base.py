@@ -15,7 +15,7 @@ Vectors = NDArray[np.float32]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors. Every implementation passes `tests/embed/contract.py`."""
+    """Turns texts into vectors. Every implementation passes `tests/embed/test_contract.py`."""
 
     @property
     def name(self) -> str:

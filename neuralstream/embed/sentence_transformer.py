@@ -33,6 +33,9 @@ PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 """Of model.safetensors, as published at https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2."""
 PACKAGED_DIM = 384
 
+_ALONE_BELOW = 8
+"""Tokens. Shorter texts are encoded one by one: matrices of 2 or 3 rows take other kernels, with other last bits."""
+
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 """Names under which a sentence-transformers model keeps the prefix of stored texts, in the library's own order."""
 
@@ -173,8 +176,10 @@ class _Encoder:
 
 def _equally_long(chunks: Sequence[_Chunk], size: int) -> Iterator[list[_Chunk]]:
     """Batches of chunks of one token count, longest first, so that threads finish together."""
-    for _, group in groupby(sorted(chunks, key=_length, reverse=True), key=_length):
+    for length, group in groupby(sorted(chunks, key=_length, reverse=True), key=_length):
         alike = list(group)
+        if length < _ALONE_BELOW:
+            size = 1
         for start in range(0, len(alike), size):
             yield alike[start : start + size]
 
@@ -184,6 +189,7 @@ def _length(chunk: _Chunk) -> int:
 
 
 def _load(folder: Path) -> Any:
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging
 
@@ -191,7 +197,7 @@ def _load(folder: Path) -> Any:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise EmbeddingError(f"{folder} cannot be loaded as a sentence-transformers model: {error}") from error
     finally:
         if shown:
