@@ -23,8 +23,8 @@ from neuralstream.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
-from neuralstream.stream import NeuralStream, Status
-from neuralstream.types import ContextBlock, Gem, Hit, Part, Source, Theme, Turn, Usage
+from neuralstream.stream import NeuralStream
+from neuralstream.types import ContextBlock, Gem, Hit, Part, Source, Status, Theme, Turn, Usage
 
 __version__ = "0.1.0"
 

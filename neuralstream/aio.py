@@ -51,6 +51,7 @@ class AsyncNeuralStream:
         await self.close()
 
     capture = _awaited(NeuralStream.capture)
+    capture_all = _awaited(NeuralStream.capture_all)
     turn_end = _awaited(NeuralStream.turn_end)
     tick = _awaited(NeuralStream.tick)
     end_session = _awaited(NeuralStream.end_session)

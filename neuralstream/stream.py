@@ -6,16 +6,15 @@ capture → (worker: index, distil) → store → search, recent, thread, themes
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, NotFoundError, StoreError
-from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn, Usage
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Status, Theme, Turn, Usage
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter, SessionKey
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from neuralstream.extract.base import Extractor
     from neuralstream.forgetting import Forgotten
 
-__all__ = ["NeuralStream", "Status"]
+__all__ = ["NeuralStream"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,19 +30,6 @@ EndReason = Literal["end", "reset", "compaction", "shutdown"]
 
 _DISK_CHECK_EVERY = 100
 """Captures between two looks at the data folder's size."""
-
-
-class Status(NamedTuple):
-    """How much is where. `undistilled` and `unindexed` count turns that wait; the rest is stored."""
-
-    turns: int
-    gems: int
-    sessions: int
-    undistilled: int
-    unindexed: int
-    batches_waiting: int
-    batches_done: int
-    dead_letters: int
 
 
 class NeuralStream:
@@ -101,22 +87,19 @@ class NeuralStream:
             MissingPartError: the buffer cannot be reached. With worker "inline", also when another part is down: then
                 the turn is in the buffer and is worked on by the next call.
         """
-        from neuralstream.capture.clean import clean_turn
-        from neuralstream.capture.redact import redact_turn
-
-        self._disk_limit.check()
-        now = self._clock()
-        cleaned = clean_turn(turn, max_chars=self.settings.max_turn_chars)
-        if cleaned is None:
-            return False
-        if self.settings.redact:
-            cleaned = redact_turn(cleaned).turn
-        if cleaned.created_at is None:
-            cleaned = replace(cleaned, created_at=now)
-        new = self.parts.buffer.append(cleaned, now)
-        self._mine.add(self._session(cleaned.session_id, cleaned.user_id))
+        new = self._keep(turn)
         self._work()
         return new
+
+    def capture_all(self, turns: Iterable[Turn]) -> int:
+        """Keep many turns, in order; returns how many were new. Raises what `capture` does.
+
+        They form the same batches as one by one. Indexing them together is several times faster.
+        """
+        try:
+            return sum(map(self._keep, turns))
+        finally:
+            self._work()
 
     def turn_end(
         self, session_id: str, usage: Usage | None, *, user_id: str | None = None, turn_id: str | None = None
@@ -466,6 +449,17 @@ class NeuralStream:
         self.close()
 
     # Helpers.
+
+    def _keep(self, turn: Turn) -> bool:
+        from neuralstream.capture.intake import prepare
+
+        self._disk_limit.check()
+        now = self._clock()
+        kept = prepare(turn, self.settings, now)
+        if kept is None:
+            return False
+        self._mine.add(self._session(kept.session_id, kept.user_id))
+        return self.parts.buffer.append(kept, now)
 
     def _work(self) -> None:
         if self.settings.worker == "inline":

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from neuralstream.errors import InputError
 
@@ -23,6 +23,7 @@ __all__ = [
     "Part",
     "Role",
     "Source",
+    "Status",
     "Theme",
     "Turn",
     "Usage",
@@ -378,6 +379,19 @@ class Theme:
             "exemplars": [turn.to_dict() for turn in self.exemplars],
             "turn_ids": list(self.turn_ids),
         }
+
+
+class Status(NamedTuple):
+    """How much is where. `undistilled` and `unindexed` count turns that wait; the rest is stored."""
+
+    turns: int
+    gems: int
+    sessions: int
+    undistilled: int
+    unindexed: int
+    batches_waiting: int
+    batches_done: int
+    dead_letters: int
 
 
 def parse_time(value: datetime | str | float) -> datetime:

@@ -67,17 +67,12 @@ def remember(
     parts: Parts, text: str, *, tags: tuple[GemTag, ...], topics: tuple[str, ...], importance: float, user_id: str
 ) -> Gem:
     """Store a statement as a gem with a turn of its own in the session `REMEMBERED`; see `NeuralStream.remember`."""
-    from neuralstream.capture.clean import clean_turn
-    from neuralstream.capture.redact import redact_turn
+    from neuralstream.capture.intake import prepare
 
-    settings, now = parts.settings, parts.clock()
-    turn = clean_turn(
-        Turn((Part("user", text),), REMEMBERED, user_id=user_id, created_at=now), max_chars=settings.max_turn_chars
-    )
+    now = parts.clock()
+    turn = prepare(Turn((Part("user", text),), REMEMBERED, user_id=user_id), parts.settings, now)
     if turn is None:
         raise InputError(f"there is nothing to remember in {text[:60]!r}")
-    if settings.redact:
-        turn = redact_turn(turn).turn
     content = turn.text
     # The same statement is the same turn, so that remembering it again adds nothing.
     turn_id = Gem.make_id(user_id, REMEMBERED, (), content)

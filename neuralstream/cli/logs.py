@@ -1,8 +1,7 @@
 """`replay`: capture and distil conversation logs."""
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -18,17 +17,16 @@ __all__ = ["add_to"]
 commands = typer.Typer()
 
 
-@dataclass
-class Replayed:
+class LogReport(NamedTuple):
     """What became of one log: turns new to memory and turns it knew, sessions, batches distilled, gems, problems."""
 
     log: str
-    new: int = 0
-    known: int = 0
-    sessions: int = 0
-    batches: int = 0
-    gems: int = 0
-    problems: int = 0
+    new: int
+    known: int
+    sessions: int
+    batches: int
+    gems: int
+    problems: int
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,30 +62,23 @@ def replay(
     with call.open() as memory, progress() as report:
         done = [_replay(memory, log, report) for log in opened]
     if as_json:
-        print_json([asdict(one) for one in done])
+        print_json([one._asdict() for one in done])
     else:
-        print_table(tuple(asdict(done[0])), [tuple(asdict(one).values()) for one in done])
+        print_table(LogReport._fields, done)
 
 
-def _replay(memory: "NeuralStream", log: "Log", report: Progress) -> Replayed:
+def _replay(memory: "NeuralStream", log: "Log", report: Progress) -> LogReport:
+    from neuralstream.workbench.replay import replay as replay_turns
+
     before = memory.status()
-    done = Replayed(str(log.path))
-    sessions = set()
-    for turn in log:
-        if memory.capture(turn):
-            done.new += 1
-        else:
-            done.known += 1
-        sessions.add((turn.user_id, turn.session_id))
-        report(log.path.name, done.new + done.known, None)
-    for user_id, session_id in sorted(sessions):
-        memory.end_session(session_id, user_id=user_id)
-    memory.flush()
+    done = replay_turns(memory, log, log.usage, lambda turns: report(log.path.name, turns, None))
     after = memory.status()
-    done.sessions = len(sessions)
-    done.batches = after.batches_done - before.batches_done
-    done.gems = after.gems - before.gems
-    done.problems = len(log.problems)
     for problem in log.problems:
         note(f"{log.path / problem.file}:{problem.line}: {problem.reason}")
-    return done
+    return LogReport(
+        str(log.path),
+        *done,
+        batches=after.batches_done - before.batches_done,
+        gems=after.gems - before.gems,
+        problems=len(log.problems),
+    )

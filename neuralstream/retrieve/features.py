@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from neuralstream.analysis import analyse
 from neuralstream.errors import SettingsError
-from neuralstream.types import Gem, Turn, parse_time
+from neuralstream.types import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.retrieve.query import GraphSignal, Query
     from neuralstream.store.base import Ranked
+    from neuralstream.types import Gem, Turn
 
 __all__ = ["CONTEXT", "EVIDENCE", "FEATURES", "Candidate", "Question", "Source", "check_weights"]
 
@@ -35,7 +36,7 @@ stretch; recency."""
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A point that was found: its id and its payload as the store has it."""
+    """A point that was found: its id, and what of its payload the signals read."""
 
     id: str
     payload: Mapping[str, Any]
@@ -55,11 +56,6 @@ class Candidate:
         """When it was said, or made."""
         return parse_time(self.payload["created_at"])
 
-    def item(self) -> Turn | Gem:
-        """The turn or gem itself."""
-        data = self.payload["data"]
-        return Gem.from_dict(data) if self.payload["kind"] == "gem" else Turn.from_dict(data)
-
 
 class Source(Protocol):
     """A place where candidates are found and scored: a collection of the store, or the turns not in it yet."""
@@ -70,6 +66,10 @@ class Source(Protocol):
 
     def candidates(self, ids: Sequence[str]) -> list[Candidate]:
         """Those of these points that count at the query's moment."""
+        ...
+
+    def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
+        """The turns and gems themselves, by point id."""
         ...
 
     def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:

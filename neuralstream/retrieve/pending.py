@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.retrieve.features import Question
     from neuralstream.store.base import MemoryStore
-    from neuralstream.types import Turn
+    from neuralstream.types import Gem, Turn
 
 __all__ = ["EMBEDDED", "PendingTurns"]
 
@@ -78,18 +78,19 @@ class PendingTurns:
         """See Source."""
         return [self._candidate(point) for point in ids if point in self._turns]
 
+    def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
+        """See Source."""
+        return {point: self._turns[point] for point in ids}
+
     def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
         """See Source."""
         everything = self._all(signal)
         return {one.id: everything[one.id] for one in candidates}
 
     def _candidate(self, point: str) -> Candidate:
-        turn = self._turns[point]
-        data = turn.to_dict()
-        return Candidate(
-            point,
-            {"kind": "turn", "data": data} | {name: data[name] for name in ("session_id", "index", "created_at")},
-        )
+        turn = self._turns[point].to_dict()
+        read = {name: turn[name] for name in ("session_id", "index", "created_at")}
+        return Candidate(point, {"kind": "turn"} | read)
 
     def _all(self, signal: str) -> dict[str, float]:
         if signal not in self._known:

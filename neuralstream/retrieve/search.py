@@ -72,9 +72,17 @@ class Retriever:
             found = fuse(sources, question.ranking.weights, max(self._settings.candidates, query.k))
         else:
             found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
+        found = found[: query.k]
+        items = {
+            point: item
+            for source in sources
+            for point, item in source.items([one.candidate.id for one in found if one.source is source]).items()
+        }
+        # What another process deleted meanwhile is no hit any more.
         return [
-            Hit(one.candidate.item(), one.score, _every_signal(one) if query.explain else one.signals)
-            for one in found[: query.k]
+            Hit(items[one.candidate.id], one.score, _every_signal(one) if query.explain else one.signals)
+            for one in found
+            if one.candidate.id in items
         ]
 
     def _ranking(self, query: Query) -> RankingSettings:

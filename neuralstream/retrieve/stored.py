@@ -10,7 +10,7 @@ from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.features import Candidate
 from neuralstream.retrieve.recency import recency
 from neuralstream.store.base import Ranked, Where
-from neuralstream.types import parse_time
+from neuralstream.types import Gem, Turn, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from neuralstream.store.base import MemoryStore
 
 __all__ = ["StoredPoints"]
+
+_READ = ("kind", "session_id", "index", "created_at", "status", "data.valid_from", "data.valid_until")
+"""What scoring reads of a candidate; the texts of hundreds that are not returned stay where they are."""
+
+_SAID = ("data.parts", "data.content")
 
 
 class StoredPoints:
@@ -64,8 +69,16 @@ class StoredPoints:
 
     def candidates(self, ids: Sequence[str]) -> list[Candidate]:
         """See Source."""
-        records = self._store.retrieve(self._collection, ids)
+        records = self._store.retrieve(self._collection, ids, keys=_READ)
         return [Candidate(record.id, record.payload) for record in records if self._counts(record.payload)]
+
+    def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
+        """See Source."""
+        records = self._store.retrieve(self._collection, ids, keys=("kind", "data"))
+        return {
+            record.id: (Gem if record.payload["kind"] == "gem" else Turn).from_dict(record.payload["data"])
+            for record in records
+        }
 
     def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
         """See Source."""
@@ -120,7 +133,7 @@ class StoredPoints:
 
     def _substring(self) -> list[Ranked]:
         needle = substring.fold(self._question.query.text)
-        points = self._store.scroll(self._collection, self._where) if needle else ()
+        points = self._store.scroll(self._collection, self._where, keys=_SAID) if needle else ()
         scored = (Ranked(point.id, substring.score(needle, point.payload["data"])) for point in points)
         return sorted((hit for hit in scored if hit.score > 0), key=_best_first)
 
@@ -128,7 +141,7 @@ class StoredPoints:
         """Whether a gem held at the query's moment; a turn always counts."""
         if payload["kind"] != "gem":
             return True
-        as_of, data = self._question.query.as_of, payload["data"]
+        as_of, data = self._question.query.as_of, payload.get("data", {})
         begins, ends = data.get("valid_from"), data.get("valid_until")
         if begins is not None and parse_time(begins) > as_of:
             return False

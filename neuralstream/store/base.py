@@ -114,8 +114,17 @@ class MemoryStore(Protocol):
         """Set these payload keys on points that exist, leaving their other keys and vectors."""
         ...
 
-    def retrieve(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
-        """The points that exist among `ids`, in the order of `ids`."""
+    def retrieve(
+        self, collection: str, ids: Sequence[str], *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> list[Record]:
+        """The points that exist among `ids`, in the order of `ids`.
+
+        Args:
+            collection: which collection.
+            ids: points.
+            with_vectors: read their vectors too.
+            keys: the payload keys to read, nested ones dotted; none named reads all.
+        """
         ...
 
     def dense(
@@ -145,8 +154,10 @@ class MemoryStore(Protocol):
         """Points by `created_at`, newest first, ordered before the limit; ties by descending `index`, then id."""
         ...
 
-    def scroll(self, collection: str, where: Where, *, with_vectors: bool = False) -> Iterator[Record]:
-        """Every point once, in no promised order."""
+    def scroll(
+        self, collection: str, where: Where, *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> Iterator[Record]:
+        """Every point once, in no promised order; `keys` as for `retrieve`."""
         ...
 
     def count(self, collection: str, where: Where) -> int:

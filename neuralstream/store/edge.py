@@ -107,10 +107,12 @@ class EdgeStore:
         change = engine.UpdateOperation.set_payload_by_filter(existing, dict(payload))
         self._run(collection, "write points", lambda shard: shard.update(change))
 
-    def retrieve(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+    def retrieve(
+        self, collection: str, ids: Sequence[str], *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> list[Record]:
         """See MemoryStore."""
-        known = known_ids(ids)
-        found = self._run(collection, "read points", lambda shard: shard.retrieve([*known], True, with_vectors))
+        known, payload = known_ids(ids), list(keys) or True
+        found = self._run(collection, "read points", lambda shard: shard.retrieve([*known], payload, with_vectors))
         records = {str(point.id): _record(point) for point in found}
         return [records[point_id] for point_id in known if point_id in records]
 
@@ -143,12 +145,18 @@ class EdgeStore:
 
         return self.retrieve(collection, [record.id for record in latest(fetch, limit)])
 
-    def scroll(self, collection: str, where: Where, *, with_vectors: bool = False) -> Iterator[Record]:
+    def scroll(
+        self, collection: str, where: Where, *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> Iterator[Record]:
         """See MemoryStore."""
         offset: engine.PointId | None = None
         while True:
             request = engine.ScrollRequest(
-                offset=offset, limit=PAGE, filter=_filter(where), with_payload=True, with_vector=with_vectors
+                offset=offset,
+                limit=PAGE,
+                filter=_filter(where),
+                with_payload=list(keys) or True,
+                with_vector=with_vectors,
             )
             page, offset = self._run(collection, "read points", _scroller(request))
             yield from map(_record, page)

@@ -92,13 +92,15 @@ class QdrantStore:
         change = dict(payload)
         self._ask(collection, where, lambda place: self._client.set_payload(place, change, _filter(where), wait=True))
 
-    def retrieve(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+    def retrieve(
+        self, collection: str, ids: Sequence[str], *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> list[Record]:
         """See MemoryStore."""
-        known = known_ids(ids)
+        known, payload = known_ids(ids), list(keys) or True
         found = self._ask(
             collection,
             Where(user_id=None),
-            lambda place: self._client.retrieve(place, known, with_payload=True, with_vectors=with_vectors),
+            lambda place: self._client.retrieve(place, known, with_payload=payload, with_vectors=with_vectors),
         )
         records = {str(point.id): _record(point) for points in found for point in points}
         return [records[point_id] for point_id in known if point_id in records]
@@ -137,7 +139,9 @@ class QdrantStore:
 
         return self.retrieve(collection, [record.id for record in latest(fetch, limit)])
 
-    def scroll(self, collection: str, where: Where, *, with_vectors: bool = False) -> Iterator[Record]:
+    def scroll(
+        self, collection: str, where: Where, *, with_vectors: bool = False, keys: Sequence[str] = ()
+    ) -> Iterator[Record]:
         """See MemoryStore."""
         check_collection(collection)
         for place in self._places.of(collection, where):
@@ -145,7 +149,12 @@ class QdrantStore:
             while True:
                 with self._asking():
                     page, offset = self._client.scroll(
-                        place, _filter(where), limit=PAGE, offset=offset, with_payload=True, with_vectors=with_vectors
+                        place,
+                        _filter(where),
+                        limit=PAGE,
+                        offset=offset,
+                        with_payload=list(keys) or True,
+                        with_vectors=with_vectors,
                     )
                 yield from map(_record, page)
                 if offset is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -235,6 +236,7 @@ def _cut(
         size *= 4
 
 
+@lru_cache(maxsize=65_536)
 def _uuid(value: str) -> str | None:
     try:
         return str(UUID(value))

@@ -1,8 +1,9 @@
 """Load a labelled data set through the memory that serves, ask its questions, score what comes back.
 
 Each conversation is one user of one memory in the run's own folder, on the embedded engines whatever the settings name:
-measuring never touches the memory that is served. Turns are captured in order under a clock that shows their own times,
-sessions end where they end in the log, and every question is asked as of its own date, else as of the last turn's time.
+measuring never touches the memory that is served. Turns are captured in order, session by session, under a clock that
+shows their own times; sessions end where they end in the log, and every question is asked as of its own date, else as
+of the last turn's time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from neuralstream.config import Settings
 from neuralstream.errors import DatasetError, InputError
 from neuralstream.extract import make_extractor
 from neuralstream.stream import NeuralStream
-from neuralstream.types import Hit, Lane, Mode
+from neuralstream.types import Hit, Lane, Mode, Turn
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
@@ -141,7 +142,7 @@ def evaluate(
 
 @dataclass
 class _TurnClock:
-    """Shows the time of the turn being captured."""
+    """Shows the time of the session being captured."""
 
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -180,14 +181,17 @@ def _fill(memory: NeuralStream, dataset: datasets.Dataset, clock: _TurnClock, pr
     done = 0
     for conversation in dataset.conversations:
         last = {turn.session_id: position for position, turn in enumerate(conversation.turns)}
+        waiting: list[Turn] = []
         for position, turn in enumerate(conversation.turns):
-            clock.now = turn.created_at or clock.now
-            memory.capture(replace(turn, user_id=conversation.name))
+            waiting.append(replace(turn, user_id=conversation.name))
             if last[turn.session_id] == position:
+                clock.now = turn.created_at or clock.now
+                memory.capture_all(waiting)
                 memory.end_session(turn.session_id, user_id=conversation.name)
-            done += 1
-            if progress:
-                progress("capture", done, total)
+                done += len(waiting)
+                waiting.clear()
+                if progress:
+                    progress("capture", done, total)
     memory.flush()
 
 
