@@ -138,6 +138,7 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
     ids = {turn.turn_id for turn in doomed.turns}
     parts.indexer.index_gems([_without_evidence(gem, ids) for gem in _gems(parts, Where(user)) if _cites(gem, ids)])
     parts.graph.drop(user)
+    parts.retriever.drop()
     return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered)
 
 

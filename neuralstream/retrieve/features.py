@@ -64,8 +64,8 @@ class Source(Protocol):
         """Points by one signal of EVIDENCE, or by "substring", best first, ties by id; scores above 0 only."""
         ...
 
-    def candidates(self, ids: Sequence[str]) -> list[Candidate]:
-        """Those of these points that count at the query's moment."""
+    def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:
+        """Those of these points that count at the query's moment; `whole` where most will be returned."""
         ...
 
     def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:

@@ -22,8 +22,10 @@ __all__ = ["Kind", "kind_of"]
 
 Kind = Literal["people", "assistant"]
 
-_SAMPLE = 20
+_SAMPLE = 5
 """Newest turns that are looked at: a user's logs rarely change kind, and when they do the newer ones count."""
+
+_ROLES = ("data.parts[].role",)
 
 
 def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
@@ -36,7 +38,7 @@ def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
     """
     roles = [{part.role for part in turn.parts} for turn in pending[-_SAMPLE:]]
     if len(roles) < _SAMPLE:
-        stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles))
+        stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles), keys=_ROLES)
         roles += [{part["role"] for part in record.payload["data"]["parts"]} for record in stored]
     people = sum("person" in spoken for spoken in roles)
     return "people" if 2 * people > len(roles) else "assistant"

@@ -74,7 +74,7 @@ class PendingTurns:
         found = [Ranked(point, value) for point, value in self._all(signal).items() if value > 0]
         return sorted(found, key=lambda hit: (-hit.score, hit.id))[:limit]
 
-    def candidates(self, ids: Sequence[str]) -> list[Candidate]:
+    def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:  # noqa: ARG002 - all are at hand
         """See Source."""
         return [self._candidate(point) for point in ids if point in self._turns]
 

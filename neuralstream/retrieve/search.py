@@ -21,7 +21,8 @@ from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from neuralstream.config import RankingSettings, RetrievalSettings
     from neuralstream.embed.base import Embedder
@@ -36,6 +37,9 @@ _SIGNAL = {"substring": "substring", "bm25": "bm25", "semantic": "dense", "graph
 
 _SPARE = 16
 """Hits asked for beyond k, for those that turn out not to count at the query's moment."""
+
+_MOST_PLACES = 100_000
+"""Turns whose session, index and time are remembered between questions: some 30 MB."""
 
 
 class Retriever:
@@ -60,6 +64,11 @@ class Retriever:
         self._embedder = embedder
         self._settings = settings
         self._graph = graph
+        self._places: dict[str, Mapping[str, Any]] = {}
+
+    def drop(self) -> None:
+        """Forget what is remembered of turns, because some were deleted."""
+        self._places.clear()
 
     def search(self, query: Query) -> list[Hit]:
         """The best hits, at most `query.k`, ties by id; none without evidence.
@@ -93,6 +102,8 @@ class Retriever:
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings
+        if len(self._places) > _MOST_PLACES:
+            self.drop()
         everywhere = Where(
             query.user_id,
             session_ids=() if query.session_id is None else (query.session_id,),
@@ -104,13 +115,13 @@ class Retriever:
             hidden = tuple(turn_point_id(query.user_id, turn) for turn in query.exclude_turns)
             covered = False if query.lane == "all" else None
             turns = replace(everywhere, kind="turn", not_ids=hidden, covered=covered)
-            sources.append(StoredPoints(store, TURNS, turns, question, settings))
+            sources.append(StoredPoints(store, TURNS, turns, question=question, settings=settings, places=self._places))
             pending = [turn for turn in query.pending if within(turn, turns)]
             if pending:
                 sources.append(PendingTurns(pending, question, store, self._embedder, settings))
         if query.lane != "turns":
             gems = replace(everywhere, kind="gem", tags=query.tags)
-            sources.append(StoredPoints(store, GEMS, gems, question, settings))
+            sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, places={}))
         return sources
 
 
@@ -120,7 +131,7 @@ def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found
         limit = k + _SPARE
         while True:
             ranked = source.top(signal, limit)
-            candidates = source.candidates([hit.id for hit in ranked])
+            candidates = source.candidates([hit.id for hit in ranked], whole=True)
             if len(candidates) >= k or len(ranked) < limit:
                 break
             limit *= 4

@@ -10,6 +10,7 @@ from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.features import Candidate
 from neuralstream.retrieve.recency import recency
 from neuralstream.store.base import Ranked, Where
+from neuralstream.store.schema import GEMS
 from neuralstream.types import Gem, Turn, parse_time
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ __all__ = ["StoredPoints"]
 _READ = ("kind", "session_id", "index", "created_at", "status", "data.valid_from", "data.valid_until")
 """What scoring reads of a candidate; the texts of hundreds that are not returned stay where they are."""
 
+_WHOLE = (*_READ[:-2], "data")
+
 _SAID = ("data.parts", "data.content")
 
 
@@ -37,6 +40,8 @@ class StoredPoints:
         where: what the question is limited to.
         question: what is asked.
         settings: below how many points dense search is exact.
+        places: payloads known already, which this adds to. Those of turns may outlive a question, since a turn's
+            session, index and time never change; those of gems may not.
     """
 
     def __init__(
@@ -44,16 +49,20 @@ class StoredPoints:
         store: MemoryStore,
         collection: str,
         where: Where,
+        *,
         question: Question,
         settings: RetrievalSettings,
+        places: dict[str, Mapping[str, Any]],
     ) -> None:
         self._store = store
         self._collection = collection
         self._where = where
         self._question = question
         self._settings = settings
+        self._places = places
         self._known: dict[str, dict[str, float]] = {}
         self._exhausted: set[str] = set()
+        self._whole: dict[str, Mapping[str, Any]] = {}
 
     def top(self, signal: str, limit: int) -> list[Ranked]:
         """See Source."""
@@ -67,18 +76,21 @@ class StoredPoints:
             self._exhausted.add(signal)
         return [hit for hit in ranked if hit.score > 0]
 
-    def candidates(self, ids: Sequence[str]) -> list[Candidate]:
+    def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:
         """See Source."""
-        records = self._store.retrieve(self._collection, ids, keys=_READ)
-        return [Candidate(record.id, record.payload) for record in records if self._counts(record.payload)]
+        unread = [point for point in ids if whole or point not in self._places]
+        for record in self._store.retrieve(self._collection, unread, keys=_WHOLE if whole else _READ):
+            if whole:
+                self._whole[record.id] = record.payload["data"]
+            self._places[record.id] = record.payload if self._collection == GEMS else _place(record.payload)
+        found = (Candidate(point, self._places[point]) for point in ids if point in self._places)
+        return [one for one in found if self._counts(one.payload)]
 
     def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
         """See Source."""
-        records = self._store.retrieve(self._collection, ids, keys=("kind", "data"))
-        return {
-            record.id: (Gem if record.payload["kind"] == "gem" else Turn).from_dict(record.payload["data"])
-            for record in records
-        }
+        self.candidates([point for point in ids if point not in self._whole], whole=True)
+        read = Gem.from_dict if self._collection == GEMS else Turn.from_dict
+        return {point: read(self._whole[point]) for point in ids if point in self._whole}
 
     def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
         """See Source."""
@@ -125,7 +137,7 @@ class StoredPoints:
         for start in range(0, len(ranked), step):
             page = ranked[start : start + step]
             where = replace(self._where, ids=tuple(hit.id for hit in page))
-            allowed = {record.id for record in self._store.scroll(self._collection, where)}
+            allowed = {record.id for record in self._store.scroll(self._collection, where, keys=("kind",))}
             found += [hit for hit in page if hit.id in allowed]
             if len(found) >= limit:
                 break
@@ -146,6 +158,11 @@ class StoredPoints:
         if begins is not None and parse_time(begins) > as_of:
             return False
         return payload["status"] == "active" or (ends is not None and parse_time(ends) > as_of)
+
+
+def _place(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A turn's payload without what it says, so that thousands can be remembered."""
+    return {name: value for name, value in payload.items() if name != "data"}
 
 
 def _best_first(hit: Ranked) -> tuple[float, str]:

@@ -150,8 +150,11 @@ class MemoryStore(Protocol):
         """
         ...
 
-    def newest(self, collection: str, where: Where, limit: int) -> list[Record]:
-        """Points by `created_at`, newest first, ordered before the limit; ties by descending `index`, then id."""
+    def newest(self, collection: str, where: Where, limit: int, *, keys: Sequence[str] = ()) -> list[Record]:
+        """Points by `created_at`, newest first, ordered before the limit; ties by descending `index`, then id.
+
+        `keys` as for `retrieve`.
+        """
         ...
 
     def scroll(

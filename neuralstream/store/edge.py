@@ -132,7 +132,7 @@ class EdgeStore:
         params = engine.SearchParams(idf=engine.IdfParams(_filter(corpus(where))))
         return self._ranked(collection, query, where, limit, params)
 
-    def newest(self, collection: str, where: Where, limit: int) -> list[Record]:
+    def newest(self, collection: str, where: Where, limit: int, *, keys: Sequence[str] = ()) -> list[Record]:
         """See MemoryStore."""
         check_user(where)
         order = engine.OrderBy("created_at", engine.Direction.Desc)
@@ -143,7 +143,7 @@ class EdgeStore:
             )
             return list(map(_record, self._run(collection, "read points", lambda shard: shard.query(request))))
 
-        return self.retrieve(collection, [record.id for record in latest(fetch, limit)])
+        return self.retrieve(collection, [record.id for record in latest(fetch, limit)], keys=keys)
 
     def scroll(
         self, collection: str, where: Where, *, with_vectors: bool = False, keys: Sequence[str] = ()
@@ -324,5 +324,5 @@ def _floats(vector: Vectors) -> list[float]:
 
 
 def _record(point: Any) -> Record:
-    vectors = {name: np.asarray(values, np.float32) for name, values in (point.vector or {}).items()}
+    vectors = {name: np.asarray(values, np.float32) for name, values in point.vector.items()} if point.vector else {}
     return Record(str(point.id), point.payload or {}, vectors)

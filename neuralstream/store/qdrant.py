@@ -122,7 +122,7 @@ class QdrantStore:
         params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_filter(corpus(where))))
         return self._ranked(collection, where, limit, params, query=models.TextQuery(text=asked), using=field)
 
-    def newest(self, collection: str, where: Where, limit: int) -> list[Record]:
+    def newest(self, collection: str, where: Where, limit: int, *, keys: Sequence[str] = ()) -> list[Record]:
         """See MemoryStore."""
         check_user(where)
         order = models.OrderByQuery(order_by=models.OrderBy(key="created_at", direction=models.Direction.DESC))
@@ -137,7 +137,7 @@ class QdrantStore:
             )
             return [_record(point) for answer in found for point in answer.points]
 
-        return self.retrieve(collection, [record.id for record in latest(fetch, limit)])
+        return self.retrieve(collection, [record.id for record in latest(fetch, limit)], keys=keys)
 
     def scroll(
         self, collection: str, where: Where, *, with_vectors: bool = False, keys: Sequence[str] = ()
@@ -339,5 +339,5 @@ def _floats(vector: Vectors) -> list[float]:
 
 
 def _record(point: Any) -> Record:
-    vectors = {name: np.asarray(values, np.float32) for name, values in (point.vector or {}).items()}
+    vectors = {name: np.asarray(values, np.float32) for name, values in point.vector.items()} if point.vector else {}
     return Record(str(point.id), point.payload or {}, vectors)
