@@ -15,14 +15,13 @@ from neuralstream.retrieve.hybrid import Found, fuse
 from neuralstream.retrieve.kinds import Kind, kind_of
 from neuralstream.retrieve.pending import PendingTurns
 from neuralstream.retrieve.recency import within
-from neuralstream.retrieve.stored import StoredPoints
+from neuralstream.retrieve.stored import Known, StoredPoints
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from neuralstream.config import RankingSettings, RetrievalSettings
     from neuralstream.embed.base import Embedder
@@ -40,6 +39,9 @@ _SPARE = 16
 
 _MOST_PLACES = 100_000
 """Turns whose session, index and time are remembered between questions: some 30 MB."""
+
+_MOST_TURNS = 10_000
+"""Turns that are remembered whole, since what was an answer once is one again: some 20 MB."""
 
 
 class Retriever:
@@ -64,11 +66,11 @@ class Retriever:
         self._embedder = embedder
         self._settings = settings
         self._graph = graph
-        self._places: dict[str, Mapping[str, Any]] = {}
+        self._turns = Known({}, {})
 
     def drop(self) -> None:
         """Forget what is remembered of turns, because some were deleted."""
-        self._places.clear()
+        self._turns = Known({}, {})
 
     def search(self, query: Query) -> list[Hit]:
         """The best hits, at most `query.k`, ties by id; none without evidence.
@@ -102,7 +104,7 @@ class Retriever:
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings
-        if len(self._places) > _MOST_PLACES:
+        if len(self._turns.places) > _MOST_PLACES or len(self._turns.items) > _MOST_TURNS:
             self.drop()
         everywhere = Where(
             query.user_id,
@@ -115,13 +117,13 @@ class Retriever:
             hidden = tuple(turn_point_id(query.user_id, turn) for turn in query.exclude_turns)
             covered = False if query.lane == "all" else None
             turns = replace(everywhere, kind="turn", not_ids=hidden, covered=covered)
-            sources.append(StoredPoints(store, TURNS, turns, question=question, settings=settings, places=self._places))
+            sources.append(StoredPoints(store, TURNS, turns, question=question, settings=settings, known=self._turns))
             pending = [turn for turn in query.pending if within(turn, turns)]
             if pending:
                 sources.append(PendingTurns(pending, question, store, self._embedder, settings))
         if query.lane != "turns":
             gems = replace(everywhere, kind="gem", tags=query.tags)
-            sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, places={}))
+            sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, known=Known({}, {})))
         return sources
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
@@ -15,20 +16,29 @@ from neuralstream.types import Gem, Turn, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.retrieve.features import Question
     from neuralstream.store.base import MemoryStore
 
-__all__ = ["StoredPoints"]
+__all__ = ["Known", "StoredPoints"]
 
 _READ = ("kind", "session_id", "index", "created_at", "status", "data.valid_from", "data.valid_until")
 """What scoring reads of a candidate; the texts of hundreds that are not returned stay where they are."""
 
 _WHOLE = (*_READ[:-2], "data")
 
+_SMALL = 1000
+"""Points up to which hybrid ranks all of them by every signal."""
+
 _SAID = ("data.parts", "data.content")
+
+
+class Known(NamedTuple):
+    """What was read of points, by id: payloads without texts, and turns and gems."""
+
+    places: dict[str, Mapping[str, Any]]
+    items: dict[str, Turn | Gem]
 
 
 class StoredPoints:
@@ -40,8 +50,8 @@ class StoredPoints:
         where: what the question is limited to.
         question: what is asked.
         settings: below how many points dense search is exact.
-        places: payloads known already, which this adds to. Those of turns may outlive a question, since a turn's
-            session, index and time never change; those of gems may not.
+        known: what earlier questions read, which this adds to. A turn never changes, so turns may be remembered; gems
+            may not.
     """
 
     def __init__(
@@ -52,17 +62,16 @@ class StoredPoints:
         *,
         question: Question,
         settings: RetrievalSettings,
-        places: dict[str, Mapping[str, Any]],
+        known: Known,
     ) -> None:
         self._store = store
         self._collection = collection
         self._where = where
         self._question = question
         self._settings = settings
-        self._places = places
+        self._read = known
         self._known: dict[str, dict[str, float]] = {}
         self._exhausted: set[str] = set()
-        self._whole: dict[str, Mapping[str, Any]] = {}
 
     def top(self, signal: str, limit: int) -> list[Ranked]:
         """See Source."""
@@ -70,27 +79,37 @@ class StoredPoints:
             return self._substring()[:limit]
         if signal == "graph":
             return self._activated(limit)
-        ranked = self._rank(signal, self._where, limit)
+        asked = limit
+        if self._question.query.mode == "hybrid" and self._size <= _SMALL:
+            # Ranking all of a small memory costs less than asking again for the scores of what other signals found.
+            asked = max(limit, self._size)
+        ranked = self._rank(signal, self._where, asked)
         self._known.setdefault(signal, {}).update(ranked)
-        if len(ranked) < limit:
+        if len(ranked) < asked or asked > limit:
             self._exhausted.add(signal)
-        return [hit for hit in ranked if hit.score > 0]
+        return [hit for hit in ranked[:limit] if hit.score > 0]
+
+    @cached_property
+    def _size(self) -> int:
+        """The user's points of this kind, whatever the question is limited to."""
+        return self._store.count(self._collection, Where(self._where.user_id, kind=self._where.kind))
 
     def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:
         """See Source."""
-        unread = [point for point in ids if whole or point not in self._places]
+        places, items = self._read
+        unread = [point for point in ids if point not in (items if whole else places)]
         for record in self._store.retrieve(self._collection, unread, keys=_WHOLE if whole else _READ):
             if whole:
-                self._whole[record.id] = record.payload["data"]
-            self._places[record.id] = record.payload if self._collection == GEMS else _place(record.payload)
-        found = (Candidate(point, self._places[point]) for point in ids if point in self._places)
+                read = Gem.from_dict if self._collection == GEMS else Turn.from_dict
+                items[record.id] = read(record.payload["data"])
+            places[record.id] = record.payload if self._collection == GEMS else _place(record.payload)
+        found = (Candidate(point, places[point]) for point in ids if point in places)
         return [one for one in found if self._counts(one.payload)]
 
     def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
         """See Source."""
-        self.candidates([point for point in ids if point not in self._whole], whole=True)
-        read = Gem.from_dict if self._collection == GEMS else Turn.from_dict
-        return {point: read(self._whole[point]) for point in ids if point in self._whole}
+        self.candidates(ids, whole=True)
+        return {point: self._read.items[point] for point in ids if point in self._read.items}
 
     def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
         """See Source."""
@@ -115,15 +134,8 @@ class StoredPoints:
             vector = self._question.vector
             if vector is None:
                 return []
-            return semantic.ranked(
-                store,
-                self._collection,
-                where,
-                vector,
-                signal=signal,
-                limit=limit,
-                exact_below=self._settings.exact_below,
-            )
+            exact = where.ids is not None or self._size < self._settings.exact_below
+            return store.dense(self._collection, vector, semantic.VECTORS[signal], where, limit, exact=exact)
         terms = self._question.terms
         if not terms:
             return []
@@ -145,7 +157,8 @@ class StoredPoints:
 
     def _substring(self) -> list[Ranked]:
         needle = substring.fold(self._question.query.text)
-        points = self._store.scroll(self._collection, self._where, keys=_SAID) if needle else ()
+        where = replace(self._where, terms=substring.whole_terms(needle))
+        points = self._store.scroll(self._collection, where, keys=_SAID) if needle else ()
         scored = (Ranked(point.id, substring.score(needle, point.payload["data"])) for point in points)
         return sorted((hit for hit in scored if hit.score > 0), key=_best_first)
 

@@ -74,6 +74,7 @@ class Where:
         tags: any of these gem tags.
         status: payload `status`, "active" or "superseded".
         session_index_from, session_index_to: payload `index` within this closed range.
+        terms: only points whose `schema.TERMS` field holds every one of these tokens.
         covered: True, only turns that an active gem made by `until` cites (payload `covered_at` <= until); False, only
             the others.
     """
@@ -90,6 +91,7 @@ class Where:
     status: str | None = None
     session_index_from: int | None = None
     session_index_to: int | None = None
+    terms: tuple[str, ...] = ()
     covered: bool | None = None
 
 

@@ -25,9 +25,10 @@ from neuralstream.store.schema import DATETIME_FIELDS, GEMS, INTEGER_FIELDS, TEX
 from neuralstream.store.shared import (
     PAGE,
     AnyOf,
-    Between,
+    Condition,
     Ids,
     Rebuild,
+    Token,
     best,
     check_collection,
     check_deletion,
@@ -309,11 +310,13 @@ def _filter(where: Where) -> engine.Filter:
     return engine.Filter(must=list(map(_condition, must)), must_not=list(map(_condition, must_not)))
 
 
-def _condition(condition: AnyOf | Ids | Between) -> engine.ConditionType:
+def _condition(condition: Condition) -> engine.ConditionType:
     if isinstance(condition, Ids):
         return engine.HasIdCondition(set(condition.ids))
     if isinstance(condition, AnyOf):
         return engine.FieldCondition(condition.field, match=engine.MatchAny(list(condition.values)))
+    if isinstance(condition, Token):
+        return engine.FieldCondition(condition.field, match=engine.MatchText(condition.token))
     limits: Any = engine.RangeDateTime if condition.field in DATETIME_FIELDS else engine.RangeFloat
     return engine.FieldCondition(condition.field, range=limits(gte=condition.low, lte=condition.high))
 

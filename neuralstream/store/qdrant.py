@@ -24,9 +24,10 @@ from neuralstream.store.schema import DATETIME_FIELDS
 from neuralstream.store.shared import (
     PAGE,
     AnyOf,
-    Between,
+    Condition,
     Ids,
     Rebuild,
+    Token,
     best,
     check_collection,
     check_deletion,
@@ -324,11 +325,13 @@ def _filter(where: Where) -> models.Filter:
     return models.Filter(must=list(map(_condition, must)), must_not=list(map(_condition, must_not)))
 
 
-def _condition(condition: AnyOf | Ids | Between) -> models.FieldCondition | models.HasIdCondition:
+def _condition(condition: Condition) -> models.FieldCondition | models.HasIdCondition:
     if isinstance(condition, Ids):
         return models.HasIdCondition(has_id=list(condition.ids))
     if isinstance(condition, AnyOf):
         return models.FieldCondition(key=condition.field, match=models.MatchAny(any=list(condition.values)))
+    if isinstance(condition, Token):
+        return models.FieldCondition(key=condition.field, match=models.MatchText(text=condition.token))
     limits: Any = models.DatetimeRange if condition.field in DATETIME_FIELDS else models.Range
     return models.FieldCondition(key=condition.field, range=limits(gte=condition.low, lte=condition.high))
 

@@ -13,16 +13,18 @@ import numpy as np
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import StoreError, StoreMismatchError
 from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
-from neuralstream.store.schema import GEMS, TEXT_FIELDS, TURNS, VECTORS
+from neuralstream.store.schema import GEMS, TERMS, TEXT_FIELDS, TURNS, VECTORS
 from neuralstream.types import parse_time
 
 __all__ = [
     "PAGE",
     "AnyOf",
     "Between",
+    "Condition",
     "Conditions",
     "Ids",
     "Rebuild",
+    "Token",
     "best",
     "check_collection",
     "check_deletion",
@@ -55,6 +57,13 @@ class AnyOf(NamedTuple):
     values: tuple[str, ...]
 
 
+class Token(NamedTuple):
+    """The payload's token field holds this token."""
+
+    field: str
+    token: str
+
+
 class Ids(NamedTuple):
     """The point is one of these."""
 
@@ -81,23 +90,27 @@ class Rebuild(NamedTuple):
     new: MemoryStore
 
 
+Condition = AnyOf | Token | Ids | Between
+
+
 class Conditions(NamedTuple):
     """All of `must` and none of `must_not`."""
 
-    must: tuple[AnyOf | Ids | Between, ...]
-    must_not: tuple[AnyOf | Ids | Between, ...]
+    must: tuple[Condition, ...]
+    must_not: tuple[Condition, ...]
 
 
 def conditions(where: Where) -> Conditions:
     """A `Where` in terms that every engine has."""
-    must: list[AnyOf | Ids | Between] = []
-    must_not: list[AnyOf | Ids | Between] = []
+    must: list[Condition] = []
+    must_not: list[Condition] = []
     for field, value in (("user_id", where.user_id), ("kind", where.kind), ("status", where.status)):
         if value is not None:
             must.append(AnyOf(field, (value,)))
     for field, values in (("session_id", where.session_ids), ("tags", where.tags)):
         if values:
             must.append(AnyOf(field, tuple(values)))
+    must += [Token(TERMS, term) for term in where.terms]
     time = Between("created_at", _iso(where.since), _iso(where.until))
     place = Between("index", where.session_index_from, where.session_index_to)
     must += [limits for limits in (time, place) if limits.low is not None or limits.high is not None]
