@@ -22,7 +22,7 @@ __all__ = ["Kind", "kind_of"]
 
 Kind = Literal["people", "assistant"]
 
-_SAMPLE = 5
+_SAMPLE = 3
 """Newest turns that are looked at: a user's logs rarely change kind, and when they do the newer ones count."""
 
 _ROLES = ("data.parts[].role",)
