@@ -123,7 +123,7 @@ def run_notebook(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a notebook with parameters, and print the folder of its results."""
+    """Run a notebook with parameters; print its summary, and last where its report or results are."""
     from neuralstream.workbench import notebook as workbench
 
     # A repeatable option takes one value, so the parser leaves each parameter's value among the arguments.
@@ -134,5 +134,9 @@ def run_notebook(
     result = workbench.run_notebook(notebook, parameters)
     if as_json:
         print_json(result)
-    else:
-        print_text(result["parameters"]["out"])
+        return
+    folder = Path(result["parameters"]["out"])
+    summary, report = folder / "summary.md", folder / "report.html"
+    if summary.is_file():
+        print_text(summary.read_text(encoding="utf-8"))
+    print_text(str(report if report.is_file() else folder))
