@@ -1,4 +1,6 @@
-"""Write docs/commands.md and docs/configuration.md from the code; a test fails when they differ from it.
+"""Write docs/commands.md and docs/configuration.md from the code, and README.md's tables from reports/.
+
+A test fails when they differ.
 
 Run from the repository's root: `python docs/generate.py`.
 """
@@ -7,6 +9,7 @@ Run from the repository's root: `python docs/generate.py`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +62,9 @@ mode = "hybrid"
 ```
 """
 
+TABLE = re.compile(r"<!-- table: (?P<file>\S+) -->(?:(?!<!-- table).)*?<!-- end of table -->", re.DOTALL)
+"""A place in README.md that shows the first table of a report."""
+
 SHARED = {"--config", "--home", "--user", "--set"}
 
 MACHINE_DEFAULTS = {
@@ -87,6 +93,18 @@ def configuration_page() -> str:
     )
     head = "| setting | default | allowed | meaning |\n|---|---|---|---|"
     return "\n".join([CONFIGURATION_INTRO, head, *rows]) + "\n"
+
+
+def readme_page() -> str:
+    """README.md with the tables that its `table:` marks name put in anew."""
+    root = FOLDER.parent
+
+    def filled(mark: re.Match[str]) -> str:
+        report = (root / mark["file"]).read_text(encoding="utf-8")
+        table = next(block for block in report.split("\n\n") if block.startswith("|"))
+        return f"<!-- table: {mark['file']} -->\n\n{table.strip()}\n\n<!-- end of table -->"
+
+    return TABLE.sub(filled, (root / "README.md").read_text(encoding="utf-8"))
 
 
 def _leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -122,3 +140,4 @@ def _cell(text: str | None) -> str:
 if __name__ == "__main__":
     (FOLDER / "commands.md").write_text(commands_page(), encoding="utf-8")
     (FOLDER / "configuration.md").write_text(configuration_page(), encoding="utf-8")
+    (FOLDER.parent / "README.md").write_text(readme_page(), encoding="utf-8")

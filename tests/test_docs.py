@@ -30,6 +30,13 @@ def test_generated_pages_are_up_to_date(generate, page):
     assert written == getattr(generate, f"{page}_page")()
 
 
+def test_the_readme_shows_what_the_reports_say(generate):
+    """Every table of README.md that names a report is that report's first table."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == generate.readme_page()
+    assert readme.count("<!-- table:") == readme.count("<!-- end of table -->") > 0
+
+
 def test_every_setting_is_documented():
     """Each setting has a row of its own."""
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ class EmbeddedValkey:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.folder = settings.home / "buffer"
+        self.folder = (settings.home / "buffer").resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.socket_path = _socket_path(self.folder)
         self._fsync = settings.buffer.fsync
@@ -145,10 +145,10 @@ class EmbeddedValkey:
 
 
 def _socket_path(folder: Path) -> Path:
-    inside = folder.resolve() / "valkey.sock"
+    inside = folder / "valkey.sock"
     if len(os.fsencode(inside)) <= _LONGEST_SOCKET_PATH:
         return inside
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     outside = Path(tempfile.gettempdir()) / f"neuralstream-{os.getuid()}"
     outside.mkdir(mode=0o700, exist_ok=True)
     if outside.stat().st_uid != os.getuid():

@@ -46,7 +46,7 @@ def evaluate(
 ) -> None:
     """Score retrieval on labelled logs, through the code that serves."""
     from neuralstream.workbench import evaluate as workbench
-    from neuralstream.workbench.report import comparison_rows
+    from neuralstream.workbench.report import comparison_rows, write_markdown
 
     with progress() as report:
         run = workbench.evaluate(
@@ -57,6 +57,7 @@ def evaluate(
             out=out,
             progress=report,
         )
+    write_markdown(run, out / "summary.md")
     note(f"run written to {out}")
     if as_json:
         print_json(run.metrics)

@@ -113,7 +113,7 @@ def _when(hit: Hit) -> tuple[str, float, int, str]:
     item = hit.item
     if isinstance(item, Turn):
         return entry_date(hit), item.at().timestamp(), item.index or 0, hit.id
-    return entry_date(hit), item.created_at.timestamp(), 0, hit.id
+    return entry_date(hit), (item.valid_from or item.created_at).timestamp(), 0, hit.id
 
 
 def _fenced(lines: Sequence[str]) -> str:

@@ -113,6 +113,7 @@ def evaluate(
         manifest={
             "run": run_digest(dataset.sha256, settings.digest(), arguments, embedding["digest"], metered.name),
             "dataset": {"name": dataset.name, "format": dataset.spec.format, "path": str(dataset.spec.path)}
+            | {"shipped": dataset.shipped}
             | {"split": dataset.spec.split, "sha256": dataset.sha256, "cluster": dataset.cluster},
             "arguments": arguments,
             "candidate": settings.retrieval.mode,

@@ -143,7 +143,7 @@ def markdown(run: Run) -> str:
         f"core `{run.manifest['core_digest']}`, embedder {run.manifest['embedder']['name']}, "
         f"extractor {run.manifest['extractor']}, bootstrap seed {run.manifest['seeds']['bootstrap']}."
     )
-    parts = [f"# {data['name']}", about, _markdown_table(comparison_rows(run))]
+    parts = [f"# {data['name']}", about, f"Made by `{_command(run)}`.", _markdown_table(comparison_rows(run))]
     if len(gem_rows(run)) > 1:
         parts.append(_markdown_table(gem_rows(run)))
     if len(verdict_rows(run)) > 1:
@@ -163,6 +163,16 @@ def _modes(run: Run) -> list[tuple[str, str, dict[str, float], dict[str, list[fl
         for lane in run.manifest["arguments"]["lanes"]
         for mode in run.manifest["arguments"]["modes"]
     ]
+
+
+def _command(run: Run) -> str:
+    """The command that makes this run again."""
+    data, asked = run.manifest["dataset"], run.manifest["arguments"]
+    spec = data["name"] if data["shipped"] else f"{data['format']}:{data['path']}"
+    if data["split"] and not data["shipped"]:
+        spec += f"@{data['split']}"
+    modes, lanes = ",".join(asked["modes"]), ",".join(asked["lanes"])
+    return f"neuralstream eval --dataset {spec} --modes {modes} --lane {lanes} --out DIR"
 
 
 def _interval(measure: str, ends: Sequence[float] | None) -> str | None:

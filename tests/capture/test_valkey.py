@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import redis
@@ -76,6 +77,15 @@ def test_a_long_data_folder_path_works(tmp_path, settings):
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     valkey = EmbeddedValkey(settings.model_copy(update={"home": deep}))
     assert server_pid(valkey) > 0
+    valkey.close()
+
+
+def test_a_relative_data_folder_works(tmp_path, settings, monkeypatch):
+    """The server runs in another working folder than the parent."""
+    monkeypatch.chdir(tmp_path)
+    valkey = EmbeddedValkey(settings.model_copy(update={"home": Path("data/here")}))
+    assert server_pid(valkey) > 0
+    assert (tmp_path / "data" / "here" / "buffer" / "valkey.log").is_file()
     valkey.close()
 
 
