@@ -175,8 +175,8 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _is_filler(value: str) -> bool:
-    """Whether a value of the right form ends in "xxxxxxxxxxxx" or the like, as in documentation."""
-    return len(set(value[-12:])) < 4
+    """Whether a value of the right form ends in "xxxxxxxxxxxx", as in documentation, or spells a strand of DNA."""
+    return len(set(value[-12:])) < 5
 
 
 def _by_place(secret: _Secret) -> tuple[int, int]:

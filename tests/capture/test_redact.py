@@ -98,6 +98,7 @@ IN_CONTEXT = {
 }  # fmt: skip
 
 INNOCENT = [
+    "forward primer ACCAGGTCGACAAGACTGAG, reverse AKGATTACAGATTACAGATT",
     "",
     "commit 4f2d272" + chars(HEX, 33),
     "sha256:" + chars(HEX, 64) + " is the image's digest",
