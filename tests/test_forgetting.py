@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 
 import pytest
-from neuralstream.embed.cache import CachedEmbedder
 
 from neuralstream import InputError, NeuralStream, NotFoundError, Turn
+from neuralstream.embed.cache import CachedEmbedder
 from neuralstream.testing import FakeClock, FakeEmbedder
 
 NEEDLE = "zebrafinchcodename"
