@@ -103,7 +103,7 @@ class AssistantRankingSettings(RankingSettings):
 
     bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
     weights: dict[str, float] = Field(
-        default_factory=lambda: _equal_weights() | {"dense": 3.0},
+        default_factory=lambda: _equal_weights() | {"dense": 4.0, "bm25_session": 0.5},
         description="hybrid's weight per standardised signal",
     )
 

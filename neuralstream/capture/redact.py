@@ -176,7 +176,7 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 def _is_filler(value: str) -> bool:
     """Whether a value of the right form ends in "xxxxxxxxxxxx", as in documentation, or spells a strand of DNA."""
-    return len(set(value[-12:])) < 5
+    return len(set(value[-12:])) < 4 or set(value) <= set("ACGT")
 
 
 def _by_place(secret: _Secret) -> tuple[int, int]:
