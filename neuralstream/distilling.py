@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,8 @@ class Distiller:
         self._embedder = embedder
         self._indexer = indexer
         self._extractor = extractor
+        # Consolidation reads what is stored and then decides.
+        self._one_at_a_time = threading.Lock()
 
     def distil_one(self, *, patient: bool) -> bool:
         """Distil the oldest batch that nobody works on; False where there is none.
@@ -75,17 +77,18 @@ class Distiller:
         try:
             with self._holding(batch):
                 gems = self._answer(batch)
-                self.store(gems, batch.turns)
-        except ExtractionError as error:
-            wait = _RETRY_SECONDS * 2 ** (batch.attempts - 1) if patient else 0
-            if self._buffer.fail(batch, str(error), retry_in=wait):
-                _log.error("batch %s of session %s is a dead letter: %s", batch.batch_id, batch.session, error)
+                if gems is not None:
+                    self.store(gems, batch.turns)
         except MissingPartError:
             self._buffer.give_back(batch, retry_in=_RETRY_SECONDS if patient else 0)
             raise
+        except ExtractionError as error:
+            self._fail(batch, str(error), patient=patient)
+        except Exception as error:  # noqa: BLE001 - an extractor is foreign code: one bad batch must not stop the others
+            self._fail(batch, f"{type(error).__name__}: {error}", patient=patient)
         else:
             if not self._buffer.done(batch):
-                _log.warning("batch %s was taken over while it was distilled", batch.batch_id)
+                _log.warning("batch %s was taken over, or forgotten, while it was distilled", batch.batch_id)
         return True
 
     def store(self, gems: Sequence[Gem], turns: Sequence[Turn] = ()) -> tuple[Gem, ...]:
@@ -96,12 +99,16 @@ class Distiller:
             turns: the turns they cite, which are made searchable first where they are not yet.
 
         Returns:
-            The gems as stored, old ones with their new evidence included.
+            For each gem the one that now says it: itself, or an older one with its evidence.
         """
         if turns:
             self._indexer.index_missing(turns)
         if not gems:
             return ()
+        with self._one_at_a_time:
+            return self._consolidate(gems)
+
+    def _consolidate(self, gems: Sequence[Gem]) -> tuple[Gem, ...]:
         vectors = self._embedder.embed_documents([gem.content for gem in gems])
         vector_of = {gem.gem_id: vector for gem, vector in zip(gems, vectors, strict=True)}
 
@@ -116,10 +123,24 @@ class Distiller:
         for new, old in outcome.merged.items():
             _log.info("gem %s says what gem %s says; its turns are that one's evidence now", new, old)
         self._indexer.index_gems(outcome.store)
-        return tuple(outcome.store)
+        stored = {gem.gem_id: gem for gem in outcome.store}
+        kept = [outcome.merged.get(gem.gem_id, gem.gem_id) for gem in gems]
+        unread = [gem_id for gem_id in kept if gem_id not in stored]
+        stored |= {record.id: Gem.from_dict(record.payload["data"]) for record in self._store.retrieve(GEMS, unread)}
+        return tuple(stored[gem_id] for gem_id in kept if gem_id in stored)
 
-    def _answer(self, batch: LeasedBatch) -> tuple[Gem, ...]:
-        """The gems of a batch: those an earlier try wrote down, or the extractor's, written down now."""
+    def _fail(self, batch: LeasedBatch, reason: str, *, patient: bool) -> None:
+        wait = _RETRY_SECONDS * 2 ** (batch.attempts - 1) if patient else 0
+        if self._buffer.fail(batch, reason, retry_in=wait):
+            _log.error("batch %s of session %s is a dead letter: %s", batch.batch_id, batch.session, reason)
+
+    def _answer(self, batch: LeasedBatch) -> tuple[Gem, ...] | None:
+        """The gems of a batch: those an earlier try wrote down, or the extractor's, written down now.
+
+        None where the batch was taken over or forgotten meanwhile, or has no turn left.
+        """
+        if not batch.turns:
+            return None
         answer = batch.answer
         if answer is None:
             extraction = self._extractor.extract(
@@ -129,6 +150,8 @@ class Distiller:
             _check(gems, batch)
             answer = json.dumps([gem.to_dict() for gem in gems], ensure_ascii=False)
             answer = self._buffer.record_answer(batch.batch_id, answer)
+            if answer is None:
+                return None
         return tuple(Gem.from_dict(data) for data in json.loads(answer))
 
     def _history(self, batch: LeasedBatch) -> tuple[Turn, ...]:
@@ -150,7 +173,8 @@ class Distiller:
 
         def renew() -> None:
             while not finished.wait(every):
-                self._buffer.renew(batch.batch_id)
+                with suppress(MissingPartError):  # the server may be back before the lease ends
+                    self._buffer.renew(batch.batch_id)
 
         thread = threading.Thread(target=renew, name="neuralstream-lease", daemon=True)
         thread.start()

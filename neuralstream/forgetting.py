@@ -94,6 +94,8 @@ def forget(
         else:
             sessions = parts.buffer.sessions(user)
             doomed = _sessions(parts, user, f"everything of user {user}", sessions, everything=True)
+        if not (doomed.turns or doomed.gems or doomed.whole_sessions):
+            return Forgotten(doomed.what)
         return _prove(parts, doomed, _remove(parts, doomed))
 
 
@@ -155,7 +157,7 @@ def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
         "gem store": not parts.store.retrieve(GEMS, sorted(gem_ids)),
         "evidence of other gems": not any(_cites(gem, turn_ids) for gem in _gems(parts, Where(user))),
         "buffer": not known,
-        "recorded answers and dead letters": not parts.buffer.mentions(user, turn_ids),
+        "recorded answers and dead letters": not parts.buffer.mentions(user, turn_ids | gem_ids),
     }
     gone: list[Turn | Gem] = [*doomed.turns, *doomed.gems]
     probes = [item.text if isinstance(item, Turn) else item.content for item in gone][:_PROBES]

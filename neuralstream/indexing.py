@@ -65,16 +65,18 @@ class Indexer:
         self._reach = settings.neighbours
         self._lock = threading.Lock()
 
-    def index_turns(self, turns: Sequence[Turn]) -> None:
+    def index_turns(self, turns: Sequence[Turn], *, embed: bool = True) -> None:
         """Make captured turns searchable. Indexing a turn again replaces it.
 
         Args:
             turns: any number, of any users and sessions.
+            embed: without, they get no vectors and are found by their words only.
 
         Raises:
             InputError: a turn has no index or time yet, because it was not captured.
         """
-        points = [_turn_point(turn, vector) for turn, vector in zip(turns, self._embed(turns), strict=True)]
+        vectors = self._embed(turns) if embed else [None] * len(turns)
+        points = [_turn_point(turn, vector) for turn, vector in zip(turns, vectors, strict=True)]
         points.sort(key=_place)
         with self._lock:
             for (user_id, session_id), group in groupby(points, key=_session):
@@ -83,7 +85,7 @@ class Indexer:
     def index_missing(self, turns: Sequence[Turn]) -> None:
         """Index those of these captured turns that the store does not have yet."""
         ids = [turn_point_id(turn.user_id, turn.turn_id) for turn in turns]
-        stored = {record.id for record in self._store.retrieve(TURNS, ids)}
+        stored = {record.id for record in self._store.retrieve(TURNS, ids, keys=("kind",))}
         self.index_turns([turn for turn, known in zip(turns, ids, strict=True) if known not in stored])
 
     def index_gems(self, gems: Sequence[Gem]) -> None:
@@ -132,7 +134,8 @@ class Indexer:
         around = self._neighbourhoods(in_order)
         self._store.upsert(TURNS, [_with_near(point, near) for point, near in around if _index(point) in changed])
         self._write_stretches(session, first, last)
-        self._mark_covered(session, first, last)
+        # The neighbours too: they were written again with the cover they had when they were read.
+        self._mark_covered(session, first - self._reach, last + self._reach)
 
     def _neighbourhoods(self, turns: Sequence[Point]) -> Iterator[tuple[Point, Sequence[Point]]]:
         """Each turn of a session, in order, with those at most `neighbours` places away, itself included."""

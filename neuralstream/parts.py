@@ -70,7 +70,7 @@ def open_parts(
     from neuralstream.indexing import Indexer, fingerprint
     from neuralstream.retrieve import Retriever
     from neuralstream.retrieve.graph import MemoryGraph
-    from neuralstream.store import open_store
+    from neuralstream.store import open_store, store_address
     from neuralstream.worker import Worker
 
     with ExitStack() as opened:
@@ -80,7 +80,7 @@ def open_parts(
         extractor = extractor or make_extractor(settings)
         store = open_store(settings, fingerprint(embedder))
         opened.callback(store.close)
-        buffer = open_buffer(settings, sole_owner=settings.qdrant_url is None)
+        buffer = open_buffer(settings, sole_owner=settings.qdrant_url is None, feeds=store_address(settings))
         opened.callback(buffer.close)
         graph = MemoryGraph(store, settings.retrieval)
         indexer = Indexer(store, embedder, settings.retrieval)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, NotFoundError, StoreError
-from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Status, Theme, Turn, Usage
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Status, Theme, Turn, Usage, parse_time
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter, SessionKey
@@ -27,9 +27,6 @@ __all__ = ["NeuralStream"]
 _log = logging.getLogger(__name__)
 
 EndReason = Literal["end", "reset", "compaction", "shutdown"]
-
-_DISK_CHECK_EVERY = 100
-"""Captures between two looks at the data folder's size."""
 
 
 class NeuralStream:
@@ -127,7 +124,7 @@ class NeuralStream:
         Returns:
             How many sessions the idle trigger fired for.
         """
-        now = now or self._clock()
+        now = parse_time(now or self._clock())
         fired = self.parts.buffer.fire_idle(now)
         if fired:
             self._work()
@@ -150,7 +147,10 @@ class NeuralStream:
                 self.parts.buffer.end(session, "end")
         self._work()
         if self.settings.worker != "inline" and not self.parts.worker.wait_idle(timeout):
-            raise StoreError(f"not everything was indexed and distilled within {timeout} s; the worker goes on")
+            within = "" if timeout is None else f" within {timeout:g} s"
+            raise StoreError(
+                f"not everything could be indexed and distilled{within}; the log says why, the worker goes on"
+            )
 
     # What an agent asks.
 
@@ -194,12 +194,12 @@ class NeuralStream:
             Query(
                 text=query,
                 user_id=user,
-                as_of=as_of or self._clock(),
+                as_of=parse_time(as_of or self._clock()),
                 mode=mode or chosen.mode,
                 k=chosen.k if k is None else k,
                 lane=lane or chosen.lane,
-                since=since,
-                until=until,
+                since=_utc(since),
+                until=_utc(until),
                 session_id=session_id,
                 tags=tuple(tags),
                 exclude_turns=tuple(exclude_turns),
@@ -222,14 +222,14 @@ class NeuralStream:
         """The newest turns or gems by time, newest first; a hit's score is its time in seconds since 1970."""
         from neuralstream.retrieve.recency import newest
 
-        user = self._user(user_id)
+        user, seen_from = self._user(user_id), parse_time(as_of or self._clock())
         return newest(
             self.parts.store,
             user,
             limit,
             kind=kind,
-            since=since,
-            until=min(until or (as_of or self._clock()), as_of or self._clock()),
+            since=_utc(since),
+            until=min(_utc(until) or seen_from, seen_from),
             session_id=session_id,
             pending=self.parts.buffer.pending(user),
         )
@@ -254,7 +254,7 @@ class NeuralStream:
 
         if self.settings.worker == "inline":
             self.parts.worker.index_all()
-        return find_themes(self.parts.store, self._user(user_id), since=since, until=until, limit=limit)
+        return find_themes(self.parts.store, self._user(user_id), since=_utc(since), until=_utc(until), limit=limit)
 
     def context(
         self,
@@ -434,10 +434,11 @@ class NeuralStream:
             return
         self._closed = True
         try:
-            for session in sorted(self._mine):
+            for session in sorted(self._mine.copy()):
                 self.parts.buffer.end(session, "shutdown")
             self._finish()
         finally:
+            self.parts.worker.stop()
             self.parts.close()
 
     def __enter__(self) -> Self:
@@ -458,8 +459,10 @@ class NeuralStream:
         kept = prepare(turn, self.settings, now)
         if kept is None:
             return False
-        self._mine.add(self._session(kept.session_id, kept.user_id))
-        return self.parts.buffer.append(kept, now)
+        new = self.parts.buffer.append(kept, now)
+        if new:
+            self._mine.add(self._session(kept.session_id, kept.user_id))
+        return new
 
     def _work(self) -> None:
         if self.settings.worker == "inline":
@@ -468,21 +471,19 @@ class NeuralStream:
             self.parts.worker.wake()
 
     def _finish(self) -> None:
-        worker = self.parts.worker
+        seconds = self.settings.close_timeout.total_seconds()
         if self.settings.worker == "inline":
-            worker.work()
-        elif self.settings.worker == "thread":
-            if not worker.wait_idle(self.settings.close_timeout.total_seconds()):
-                _log.warning("closed with work left, which stays in the buffer and is done at the next start")
-            worker.stop()
+            self.parts.worker.work()
+        elif self.settings.worker == "thread" and not self.parts.worker.wait_idle(seconds):
+            _log.warning("closed with work left, which stays in the buffer and is done at the next start")
 
     def _retire(self, now: datetime) -> None:
         """Forget what is older than `retention`; once a day, since it rewrites files."""
         if self.settings.retention is None or self._retired_on == now.date():
             return
-        self._retired_on = now.date()
         for user in sorted({session.user_id for session in self.parts.buffer.sessions()}):
             self.forget(before=now - self.settings.retention, user_id=user)
+        self._retired_on = now.date()
 
     def _session(self, session_id: str, user_id: str | None) -> SessionKey:
         from neuralstream.capture.records import SessionKey
@@ -491,3 +492,8 @@ class NeuralStream:
 
     def _user(self, user_id: str | None) -> str:
         return user_id or self.settings.user_id
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """Aware UTC; a naive time is taken as UTC."""
+    return None if moment is None else parse_time(moment)

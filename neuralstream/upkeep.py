@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -53,14 +54,21 @@ class DiskLimit:
         if self._most is None:
             return
         if self._calls % self._EVERY == 0:
-            # Blocks, not sizes: the engine keeps sparse files.
-            held = sum(file.stat().st_blocks * 512 for file in self._folder.rglob("*") if file.is_file()) / 1e6
+            held = sum(map(_disk_bytes, self._folder.rglob("*"))) / 1e6
             if held > self._most:
                 raise StoreError(
                     f"{self._folder} holds {held:.0f} MB, more than max_disk_mb = {self._most}: raise it, "
                     "set retention, or make room with `neuralstream forget --before DATE`"
                 )
         self._calls += 1
+
+
+def _disk_bytes(path: Path) -> int:
+    """What a file takes on disk: blocks, since the engine keeps sparse files; nothing where it vanished meanwhile."""
+    try:
+        return path.stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
 
 
 def remember(
@@ -77,15 +85,16 @@ def remember(
     # The same statement is the same turn, so that remembering it again adds nothing.
     turn_id = Gem.make_id(user_id, REMEMBERED, (), content)
     session = SessionKey(user_id, REMEMBERED)
-    if not parts.buffer.knows(session, turn_id):
-        index = parts.store.count(TURNS, Where(user_id, kind="turn", session_ids=(REMEMBERED,)))
+    index = parts.buffer.index_of(session, turn_id)
+    if index < 0:
+        index = parts.buffer.next_index(session)
         turn = replace(turn, turn_id=turn_id, index=index)
         parts.indexer.index_turns([turn])
         parts.buffer.mark_known(turn)
     gem = Gem(
         gem_id=Gem.make_id(user_id, REMEMBERED, (turn_id,), content),
         content=content,
-        source=Source(REMEMBERED, now.date().isoformat(), f"{turn.index}-{turn.index}"),
+        source=Source(REMEMBERED, now.date().isoformat(), f"{index}-{index}"),
         source_turns=(turn_id,),
         created_at=now,
         user_id=user_id,
@@ -98,8 +107,8 @@ def remember(
         model="remember",
         embedder=parts.embedder.name,
     )
-    stored = parts.distiller.store([gem])
-    return stored[0] if stored else gem
+    (kept,) = parts.distiller.store([gem])
+    return kept
 
 
 def export(parts: Parts, path: Path, user_id: str) -> int:
@@ -151,8 +160,9 @@ def restore(parts: Parts, path: Path, user_id: str | None) -> int:
             if line.get("undistilled"):
                 waiting.add(turns[-1].turn_id)
         else:
-            gem = Gem.from_dict(line["gem"])
-            gems.append(replace(gem, user_id=user_id) if user_id else gem)
+            gems.append(Gem.from_dict(line["gem"]))
+    if user_id:
+        gems = _as_users(gems, user_id)
     new = 0
     for (user, session_id), group in groupby(sorted(turns, key=_by_session), key=lambda t: (t.user_id, t.session_id)):
         session = SessionKey(user, session_id)
@@ -177,14 +187,16 @@ def reindex(settings: Settings, embedder: Embedder | None) -> int:
     from neuralstream.indexing import Indexer, fingerprint
     from neuralstream.store import rebuilding, scroll_earlier
 
-    embedder = embedder or make_embedder(settings)
-    with rebuilding(settings, fingerprint(embedder)) as (old, new):
+    with ExitStack() as opened:
+        if embedder is None:
+            embedder = make_embedder(settings)
+            opened.callback(getattr(embedder, "close", lambda: None))
+        old, new = opened.enter_context(rebuilding(settings, fingerprint(embedder)))
         turns = [Turn.from_dict(data) for data in _stored(old, TURNS, Where(None, kind="turn"))]
         gems = [Gem.from_dict(data) for data in _stored(old, GEMS, Where(None, kind="gem"))]
         gems += [_earlier_gem(record.payload) for record in scroll_earlier(settings)]
-        _index(
-            Indexer(new, embedder, settings.retrieval), turns, [replace(gem, embedder=embedder.name) for gem in gems]
-        )
+        gems = [replace(gem, embedder=embedder.name) for gem in gems]
+        _index(Indexer(new, embedder, settings.retrieval), turns, gems)
     return len(turns) + len(gems)
 
 
@@ -244,6 +256,20 @@ def _earlier_gem(payload: Mapping[str, Any]) -> Gem:
             "model": "earlier NeuralStream",
         }
     )
+
+
+def _as_users(gems: Sequence[Gem], user_id: str) -> list[Gem]:
+    """The gems under another user, and so under other ids."""
+    new_id = {gem.gem_id: Gem.make_id(user_id, gem.source.session_id, gem.source_turns, gem.content) for gem in gems}
+    return [
+        replace(
+            gem,
+            gem_id=new_id[gem.gem_id],
+            user_id=user_id,
+            supersedes=tuple(new_id.get(old, old) for old in gem.supersedes),
+        )
+        for gem in gems
+    ]
 
 
 def _as_user(turn: Turn, user_id: str | None) -> Turn:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import MissingPartError, NeuralStreamError
 
 if TYPE_CHECKING:
     from neuralstream.capture.buffer import Buffer
     from neuralstream.distilling import Distiller
     from neuralstream.indexing import Indexer
+    from neuralstream.types import Turn
 
 __all__ = ["Worker"]
 
@@ -41,26 +43,29 @@ class Worker:
         self._one_at_a_time = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
+        self._retry = threading.Event()
         self._stuck = False
+        self._ticked_at = -_IDLE_SCAN_SECONDS
         self._thread: threading.Thread | None = None
 
     def index_all(self) -> None:
         """Make everything captured searchable."""
-        with self._one_at_a_time:
-            self._index_all()
+        while self._one_step(self._index_some):
+            pass
 
     def work(self, *, patient: bool = False) -> None:
         """Index and distil until nothing is left that could be done now; see `Distiller.distil_one`."""
-        with self._one_at_a_time:
-            self._index_all()
-            while not self._stop.is_set() and self._distiller.distil_one(patient=patient):
-                self._index_all()
+        distil = partial(self._distiller.distil_one, patient=patient)
+        while not self._stop.is_set() and (self._one_step(self._index_some) or self._one_step(distil)):
+            if self._thread is not None:
+                self._tick()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Index what is captured, then let nothing be indexed or distilled meanwhile."""
         with self._one_at_a_time:
-            self._index_all()
+            while self._index_some():
+                pass
             yield
 
     def start(self) -> None:
@@ -75,10 +80,11 @@ class Worker:
     def wait_idle(self, timeout: float | None) -> bool:
         """Wait until nothing is left to index or distil; False where `timeout` seconds passed or a part is down."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        self._stuck = False
+        self._retry.set()
         while True:
             self.wake()
-            status = self._buffer.status()
-            if not status.unindexed and not status.batches_waiting:
+            if self._buffer.is_idle():
                 return True
             if self._stuck or (deadline is not None and time.monotonic() > deadline):
                 return False
@@ -88,28 +94,57 @@ class Worker:
         """Finish the work in hand and end the thread. What is left stays in the buffer for the next start."""
         self._stop.set()
         self._wake.set()
+        self._retry.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
-    def _index_all(self) -> None:
-        while taken := self._buffer.take_unindexed():
-            self._indexer.index_turns(taken.turns)
-            if not self._buffer.indexed(taken):
-                _log.warning("session %s was taken over while it was indexed", taken.session)
+    def _one_step(self, step: Callable[[], bool]) -> bool:
+        """One piece of work; between two, somebody else may have the store for themselves."""
+        with self._one_at_a_time:
+            return step()
+
+    def _index_some(self) -> bool:
+        taken = self._buffer.take_unindexed()
+        if taken is None:
+            return False
+        self._index(taken.turns)
+        if not self._buffer.indexed(taken):
+            _log.warning("session %s was taken over while it was indexed", taken.session)
+        return True
+
+    def _index(self, turns: Sequence[Turn]) -> None:
+        """Index turns; one that cannot be embedded holds up no other, and is found by its words."""
+        try:
+            self._indexer.index_turns(turns)
+        except MissingPartError:
+            raise
+        except NeuralStreamError as error:
+            if len(turns) > 1:
+                for turn in turns:
+                    self._index((turn,))
+            else:
+                _log.warning("turn %s is found by its words only: %s", turns[0].turn_id, error)
+                self._indexer.index_turns(turns, embed=False)
+
+    def _tick(self) -> None:
+        if time.monotonic() - self._ticked_at >= _IDLE_SCAN_SECONDS:
+            self._ticked_at = time.monotonic()
+            self._on_tick()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             self._wake.wait(_IDLE_SCAN_SECONDS)
             self._wake.clear()
             try:
-                self._on_tick()
+                self._tick()
                 self.work(patient=True)
                 self._stuck = False
                 continue
             except MissingPartError as error:
                 _log.warning("a part is down, trying again in %g s: %s", _AFTER_ERROR_SECONDS, error)
-            except Exception:  # noqa: BLE001 - the thread's boundary: an unforeseen fault must not end capture and search
+            except Exception:  # noqa: BLE001 - the thread's boundary: a fault must not end capture and search
                 _log.exception("the worker could not go on, trying again in %g s", _AFTER_ERROR_SECONDS)
             self._stuck = True
-            self._stop.wait(_AFTER_ERROR_SECONDS)
+            self._retry.wait(_AFTER_ERROR_SECONDS)
+            self._retry.clear()

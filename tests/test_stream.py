@@ -96,7 +96,7 @@ def test_a_turn_is_found_before_it_is_indexed_and_before_it_is_distilled(tmp_pat
         say(memory, clock, FACTS[0])
         # The worker is stopped from here on: what follows stays in the buffer.
         memory.parts.worker._stop.set()
-        memory.parts.worker._index_all = lambda: None
+        memory.parts.worker._index_some = lambda: False
         late = say(memory, clock, "The walrus migration starts on Monday.")
         for mode in ("substring", "bm25", "semantic", "hybrid"):
             hits = memory.search("walrus migration", mode=mode, lane="all", k=3)
@@ -238,6 +238,60 @@ def test_the_thread_worker_does_the_same_as_inline(tmp_path):
             memory.flush(timeout=30)
             results.append((memory.gems(), [hit.id for hit in memory.recent(20)], memory.search("redis port", k=20)))
     assert results[0] == results[1]
+
+
+def test_one_bad_session_stops_no_other(settings, clock):
+    """An extractor that breaks on one session makes dead letters of it; the others are distilled."""
+
+    def script(batch):
+        if batch.turns[0].session_id == "bad":
+            raise ValueError("unforeseen")
+        return ScriptedExtractor()._improvise(batch)
+
+    with NeuralStream(settings, clock=clock, embedder=FakeEmbedder(), extractor=ScriptedExtractor(script)) as memory:
+        for session in ("bad", "good"):
+            for fact in FACTS:
+                say(memory, clock, fact, session=session)
+        assert {gem.source.session_id for gem in memory.gems()} == {"good"}
+        assert "ValueError: unforeseen" in memory.dead_letters()[0].reason
+
+
+def test_a_turn_that_cannot_be_embedded_is_found_by_its_words(settings, clock):
+    """One text that breaks the embedder holds up no other turn, and is not lost."""
+    from neuralstream.errors import EmbeddingError
+
+    class Picky(FakeEmbedder):
+        def embed_documents(self, texts):
+            if any("cursed" in text for text in texts):
+                raise EmbeddingError("NaN")
+            return super().embed_documents(texts)
+
+    with NeuralStream(settings, clock=clock, embedder=Picky(), extractor=ScriptedExtractor(lambda _: ())) as memory:
+        cursed = say(memory, clock, "The cursed walrus sleeps.")
+        fine = say(memory, clock, "The heron is awake.")
+        assert memory.search("walrus sleeps", mode="bm25", lane="turns")[0].id == cursed.turn_id
+        assert memory.search("heron awake", mode="semantic", lane="turns")[0].id == fine.turn_id
+        assert memory.status().unindexed == 0
+
+
+def test_turns_that_name_nobody_are_the_settings_users(settings, clock):
+    """What is captured without a user is found by the settings' user, and by nobody else."""
+    ada = settings.model_copy(update={"user_id": "ada"})
+    with NeuralStream(ada, clock=clock, embedder=FakeEmbedder()) as memory:
+        turn = say(memory, clock, FACTS[0])
+        assert [hit.id for hit in memory.recent()] == [turn.turn_id]
+        assert memory.recent(user_id="default") == []
+        assert memory.turn_end("s1", Usage(percent=60))
+        assert memory.status().undistilled == 0
+
+
+def test_naive_times_are_utc(memory, clock):
+    """A time without a zone is taken as UTC everywhere."""
+    turn = say(memory, clock, FACTS[0])
+    naive = (clock.now + timedelta(hours=1)).replace(tzinfo=None)
+    assert [hit.id for hit in memory.recent(until=naive, as_of=naive)] == [turn.turn_id]
+    assert [hit.id for hit in memory.search("redis port", until=naive, as_of=naive)] == [turn.turn_id]
+    assert memory.search("redis port", since=naive, lane="turns") == []
 
 
 def test_a_worker_in_other_processes_needs_a_shared_store(tmp_path):

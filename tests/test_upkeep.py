@@ -84,6 +84,7 @@ def test_a_restored_memory_can_belong_to_another_user(settings, tmp_path):
         assert answers(memory, "eve")
         assert {hit.item.user_id for hit in memory.recent(50, user_id="eve")} == {"eve"}
         assert len(memory.recent(50, user_id="eve")) == 14
+        assert [gem.content for gem in memory.gems(user_id="eve")] == [gem.content for gem in memory.gems()]
 
 
 @pytest.mark.parametrize(

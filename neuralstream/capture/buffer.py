@@ -9,6 +9,7 @@ Keys, after the prefix and with user and session percent-encoded into `<key>`:
     session:<key>   hash       captured, undistilled, unindexed, batches_done, above, usage_index,
                                planned_entry, indexed_entry
     seen:<key>      hash       turn id → index in the session
+    owners:<user>   hash       turn id → the session it belongs to
     left:<key>      hash       stream entry → groups that have not acknowledged it
     lock:<key>      string     who indexes the session now
     batch:<id>      hash       user, session, trigger, entries, answer, attempts, owner, lease_until, reason
@@ -18,25 +19,23 @@ Keys, after the prefix and with user and session percent-encoded into `<key>`:
     sessions        set        every session
     dead            stream     batches that could not be distilled
     counters        hash       planned, captured, batches_done
+    store           string     the one store that the turns go to
 """
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from neuralstream.capture import leases, triggers
+from neuralstream.capture.client import BufferClient
 from neuralstream.capture.records import BufferStatus, DeadLetter, LeasedBatch, SessionKey, Unindexed
 from neuralstream.capture.valkey import EmbeddedValkey
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import InputError
 from neuralstream.types import Turn
 
 if TYPE_CHECKING:
@@ -45,66 +44,35 @@ if TYPE_CHECKING:
 __all__ = ["Buffer", "open_buffer"]
 
 _INDEX_AT_ONCE = 64
-_REWRITE_SECONDS = 120.0
 
 
-def open_buffer(settings: Settings, *, sole_owner: bool) -> Buffer:
+def open_buffer(settings: Settings, *, sole_owner: bool, feeds: str | None = None) -> Buffer:
     """The buffer that the settings name: the server at `redis_url`, or the embedded Valkey of the data folder.
 
     Args:
         settings: `redis_url`, `home` and `buffer`.
         sole_owner: no other live process can own a lease (one process owns the embedded store), so what a killed
             process left is taken over at once.
+        feeds: names the store that this buffer's turns go to; None only looks at the buffer.
 
     Raises:
         MissingPartError: the server cannot be started or reached.
+        InputError: the buffer feeds another store.
     """
     server = None if settings.redis_url else EmbeddedValkey(settings)
     url = settings.redis_url.get_secret_value() if settings.redis_url else server.url if server else ""
-    return Buffer(url, settings, sole_owner=sole_owner, server=server)
+    buffer = Buffer(url, settings, sole_owner=sole_owner, server=server)
+    if feeds is not None:
+        try:
+            buffer.claim(feeds)
+        except BaseException:
+            buffer.close()
+            raise
+    return buffer
 
 
-class Buffer:
+class Buffer(BufferClient):
     """Captured turns and what is due for them. Safe to share between threads; see `open_buffer`."""
-
-    def __init__(self, url: str, settings: Settings, *, sole_owner: bool, server: EmbeddedValkey | None = None) -> None:
-        import redis
-
-        seconds = settings.buffer.timeout.total_seconds()
-        # Any: the client's types do not know that replies are decoded.
-        self._redis: Any = redis.Redis.from_url(
-            url, decode_responses=True, socket_timeout=seconds, socket_connect_timeout=seconds
-        )
-        self._unreachable = (redis.ConnectionError, redis.TimeoutError)
-        self.where = "embedded Valkey" if server else _without_secrets(url)
-        self._server = server
-        self._settings = settings
-        self._prefix = settings.buffer.prefix
-        self._sole = "1" if sole_owner else "0"
-        self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
-        self._scripts = {
-            text: self._redis.register_script(text)
-            for text in (
-                triggers.CAPTURE, triggers.TURN_END, triggers.IDLE, triggers.END,
-                leases.LEASE, leases.RENEW, leases.DONE, leases.FAIL, leases.RETRY,
-                leases.TAKE_UNINDEXED, leases.INDEXED,
-            )
-        }  # fmt: skip
-        self.version()
-
-    def version(self) -> str:
-        """The server's name and version; also proves that it answers."""
-        with self._reaching():
-            info = self._redis.info("server")
-        if "valkey_version" in info:
-            return f"Valkey {info['valkey_version']}"
-        return f"Redis {info['redis_version']}"
-
-    def close(self) -> None:
-        """Disconnect, and stop the embedded server where nobody else uses it. Closing twice is fine."""
-        self._redis.close()
-        if self._server is not None:
-            self._server.close()
 
     # Capturing, and what makes turns due.
 
@@ -112,10 +80,25 @@ class Buffer:
         """Keep a turn; on return it survives kill -9. False where its id is known, which changes nothing.
 
         The turn gets the next index of its session. A session with `batch_size` undistilled turns gets a batch planned.
+
+        Raises:
+            InputError: another session of the user has a turn of this id; nothing is kept.
         """
         body = json.dumps(turn.to_dict(), ensure_ascii=False)
         key = SessionKey(turn.user_id, turn.session_id)
-        return bool(self._trigger(triggers.CAPTURE, key, turn.turn_id, body, now.timestamp()))
+        try:
+            kept = int(self._trigger(triggers.CAPTURE, key, turn.turn_id, body, now.timestamp()))
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"turn {turn.turn_id!r} cannot be kept: its ids, speakers or source hold "
+                f"{error.object[error.start]!r}, which is half a character; replace it"
+            ) from error
+        if kept < 0:
+            raise InputError(
+                f"turn id {turn.turn_id!r} of session {turn.session_id!r} names a turn of another session of user "
+                f"{turn.user_id!r}; ids are unique within a user: put the session's id in front"
+            )
+        return kept > 0
 
     def turn_end(self, session: SessionKey, percent: float | None, *, turn_id: str | None = None) -> bool:
         """Take note of the context's use; True where it crossed the threshold and everything undistilled was planned.
@@ -127,7 +110,7 @@ class Buffer:
         """
         if percent is None:
             return False
-        index = -1 if turn_id is None else int(self._redis.hget(self._key("seen", session), turn_id) or -1)
+        index = -1 if turn_id is None else self.index_of(session, turn_id)
         return bool(self._trigger(triggers.TURN_END, session, percent, self._settings.context_threshold, index))
 
     def fire_idle(self, now: datetime) -> list[SessionKey]:
@@ -155,17 +138,20 @@ class Buffer:
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         session = SessionKey(fields["user"], fields["session"])
         turns = self._entries(session, fields["entries"].split())
-        return LeasedBatch(batch_id, session, fields["trigger"], turns, int(fields["attempts"]), fields.get("answer"))
+        attempt = int(fields["attempts"]) + 1
+        return LeasedBatch(batch_id, session, fields["trigger"], turns, attempt, fields.get("answer"))
 
     def renew(self, batch_id: str) -> bool:
         """Hold on to a leased batch during a slow extraction; False where it is somebody else's by now."""
         return bool(self._run(leases.RENEW, [self._batch(batch_id)], [self._owner, self._lease_ms]))
 
-    def record_answer(self, batch_id: str, answer: str) -> str:
-        """Write a batch's validated answer down before anything is stored; the first one wins and is returned."""
-        with self._reaching():
-            self._redis.hsetnx(self._batch(batch_id), "answer", answer)
-            return str(self._redis.hget(self._batch(batch_id), "answer"))
+    def record_answer(self, batch_id: str, answer: str) -> str | None:
+        """Write a leased batch's validated answer down before anything is stored; the first one wins and is returned.
+
+        None where the batch is not this process's any more: taken over, or forgotten.
+        """
+        recorded = self._run(leases.RECORD, [self._batch(batch_id)], [self._owner, answer])
+        return None if recorded is None else str(recorded)
 
     def done(self, batch: LeasedBatch) -> bool:
         """Acknowledge a batch whose gems are stored; False where the lease was lost."""
@@ -253,6 +239,11 @@ class Buffer:
         with self._reaching():
             return int(self._redis.hget(self._key("session", session), "undistilled") or 0)
 
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be indexed or distilled."""
+        with self._reaching():
+            return not self._redis.scard(self._name("unindexed")) and not self._redis.zcard(self._name("batches"))
+
     def status(self) -> BufferStatus:
         """Counts over everything in the buffer."""
         sessions = self.sessions()
@@ -277,57 +268,62 @@ class Buffer:
         with self._reaching():
             return bool(self._redis.hexists(self._key("seen", session), turn_id))
 
+    def index_of(self, session: SessionKey, turn_id: str) -> int:
+        """A captured turn's index in its session; -1 where it is unknown."""
+        with self._reaching():
+            index = self._redis.hget(self._key("seen", session), turn_id)
+        return -1 if index is None else int(index)
+
+    def next_index(self, session: SessionKey) -> int:
+        """The index that the session's next turn gets."""
+        with self._reaching():
+            return int(self._redis.hget(self._key("session", session), "captured") or 0)
+
     def mark_known(self, turn: Turn) -> None:
         """Remember a turn that was restored into the store, so that capturing it again does nothing."""
         key = SessionKey(turn.user_id, turn.session_id)
         index = turn.index or 0
         with self._reaching():
             self._redis.hset(self._key("seen", key), turn.turn_id, str(index))
+            self._redis.hset(self._owners(key), turn.turn_id, str(key))
             captured = int(self._redis.hget(self._key("session", key), "captured") or 0)
             self._redis.hset(self._key("session", key), "captured", str(max(captured, index + 1)))
             self._redis.sadd(self._name("sessions"), str(key))
 
     def forget_session(self, session: SessionKey) -> int:
         """Remove a session's turns, ids, batches with their answers, and dead letters; returns how many ids."""
-        with self._reaching():
-            removed = int(self._redis.hlen(self._key("seen", session)))
-            for batch_id in self._batches_of(session):
-                self._redis.zrem(self._name("batches"), batch_id)
-                self._redis.delete(self._batch(batch_id))
-            for entry, letter in self._dead(session.user_id):
-                if letter.session == session:
-                    self._redis.xdel(self._name("dead"), entry)
-            self._redis.delete(*(self._key(name, session) for name in ("turns", "session", "seen", "left", "lock")))
-            self._redis.zrem(self._name("activity"), str(session))
-            self._redis.srem(self._name("unindexed"), str(session))
-            self._redis.srem(self._name("sessions"), str(session))
-        return removed
+        keys = [self._key(name, session) for name in ("turns", "session", "seen", "left", "lock")]
+        keys.append(self._owners(session))
+        keys += [self._name(name) for name in ("activity", "unindexed", "sessions", "batches", "dead")]
+        return int(self._run(leases.FORGET_SESSION, keys, [self._prefix, str(session), *session]))
 
     def forget_turns(self, session: SessionKey, turn_ids: Iterable[str]) -> int:
-        """Remove single turns of a session, and their ids. A batch that held one loses its recorded answer.
+        """Remove single turns of a session, and their ids; no worker may be at work meanwhile.
+
+        A batch that held one loses its recorded answer; a dead letter of it, which may quote it, is queued again.
 
         Returns:
             How many ids were known.
         """
         gone = set(turn_ids)
+        if not gone:
+            return 0
+        turns, of_session = self._key("turns", session), self._key("session", session)
         with self._reaching():
-            entries = self._redis.xrange(self._key("turns", session))
-            drop = [entry for entry, fields in entries if fields["id"] in gone]
-            # Planned turns are the batches' business; the others are still waiting to be planned.
-            planned = self._rewrite_batches(session, set(drop))
+            drop = [entry for entry, fields in self._redis.xrange(turns) if fields["id"] in gone]
+            self._rewrite_batches(session, set(drop))
+            planned, indexed = (
+                _position(entry or "") for entry in self._redis.hmget(of_session, "planned_entry", "indexed_entry")
+            )
             for entry in drop:
                 for group in (triggers.INDEX_GROUP, triggers.DISTIL_GROUP):
-                    self._redis.xack(self._key("turns", session), group, entry)
-                self._redis.xdel(self._key("turns", session), entry)
+                    self._redis.xack(turns, group, entry)
+                self._redis.xdel(turns, entry)
                 self._redis.hdel(self._key("left", session), entry)
-            last = self._redis.hget(self._key("session", session), "indexed_entry") or ""
-            self._redis.hincrby(self._key("session", session), "undistilled", -len(set(drop) - planned))
-            self._redis.hincrby(
-                self._key("session", session),
-                "unindexed",
-                -sum(1 for entry in drop if _position(entry) > _position(last)),
-            )
-            return int(self._redis.hdel(self._key("seen", session), *gone)) if gone else 0
+            for field, last in (("undistilled", planned), ("unindexed", indexed)):
+                self._redis.hincrby(of_session, field, -sum(1 for entry in drop if _position(entry) > last))
+            self._redis.hdel(self._owners(session), *gone)
+            return int(self._redis.hdel(self._key("seen", session), *gone))
 
     def unplanned(self, session: SessionKey) -> tuple[Turn, ...]:
         """A session's turns that no trigger has taken yet, oldest first."""
@@ -343,42 +339,23 @@ class Buffer:
                 found += _turns(self._redis.xrange(self._key("turns", session)))
         return tuple(found)
 
-    def mentions(self, user_id: str, turn_ids: Iterable[str]) -> bool:
-        """Whether a turn is in the buffer, in a recorded answer or in a dead letter of a user."""
-        gone = set(turn_ids)
-        if any(turn.turn_id in gone for turn in self.waiting(user_id)):
-            return True
+    def mentions(self, user_id: str, ids: Iterable[str]) -> bool:
+        """Whether a turn or gem of these ids is in the buffer, a recorded answer or a dead letter of a user."""
+        gone = set(ids)
+        letters = self.dead_letters(user_id)
+        turns = [*self.waiting(user_id), *(turn for letter in letters for turn in letter.turns)]
         with self._reaching():
-            for key in self._redis.scan_iter(self._name("batch:*"), count=1000):
-                owner, answer = self._redis.hmget(key, "user", "answer")
-                if owner == user_id and answer and any(turn_id in answer for turn_id in gone):
-                    return True
-        return any(turn.turn_id in gone for letter in self.dead_letters(user_id) for turn in letter.turns)
-
-    def purge(self) -> str:
-        """Rewrite the append-only file, so that what was removed leaves the disk; says what was done."""
-        import redis
-
-        with self._reaching():
-            if self._redis.config_get("appendonly").get("appendonly") != "yes":
-                return "the buffer's server keeps no append-only file"
-            try:
-                self._redis.bgrewriteaof()
-            except redis.ResponseError as error:
-                if "in progress" not in str(error):
-                    return f"the buffer's server refused to rewrite its append-only file: {error}"
-            deadline = time.monotonic() + _REWRITE_SECONDS
-            while time.monotonic() < deadline:
-                state = self._redis.info("persistence")
-                if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
-                    return "the buffer's append-only file was rewritten"
-                time.sleep(0.02)
-        return f"the buffer's append-only file is still being rewritten after {_REWRITE_SECONDS:g} s"
+            waiting = self._redis.zrange(self._name("batches"), 0, -1)
+            answers = [self._redis.hmget(self._batch(batch_id), "user", "answer") for batch_id in waiting]
+        said = [answer or "" for owner, answer in answers if owner == user_id]
+        said += [f"{letter.answer or ''} {letter.reason}" for letter in letters]
+        return any(turn.turn_id in gone for turn in turns) or any(name in text for text in said for name in gone)
 
     # Helpers.
 
     def _trigger(self, script: str, session: SessionKey, *arguments: object) -> Any:
         keys = [self._key(name, session) for name in ("turns", "session", "seen", "left")]
+        keys.append(self._owners(session))
         keys += [self._name(name) for name in ("activity", "batches", "counters", "unindexed", "sessions")]
         head = [self._prefix, str(session), session.user_id, session.session_id, self._settings.batch_size]
         return self._run(script, keys, [*head, *arguments])
@@ -387,10 +364,6 @@ class Buffer:
         keys = [self._batch(batch.batch_id), self._name("batches"), self._name("dead")]
         arguments = [batch.batch_id, self._owner, reason, most_attempts, int(retry_in * 1000)]
         return bool(self._run(leases.FAIL, keys, arguments))
-
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        with self._reaching():
-            return self._scripts[script](keys=list(keys), args=list(arguments))
 
     def _entries(self, session: SessionKey, entries: Sequence[str]) -> tuple[Turn, ...]:
         if not entries:
@@ -412,53 +385,25 @@ class Buffer:
             turns = self._entries(session, (entries or "").split())
             yield entry, DeadLetter(fields["batch"], session, fields["reason"], turns, answer)
 
-    def _batches_of(self, session: SessionKey) -> list[str]:
-        prefix = self._name("batch:")
-        return [
-            key.removeprefix(prefix)
-            for key in self._redis.scan_iter(prefix + "*", count=1000)
-            if self._redis.hget(key, "session_key") == str(session)
-        ]
-
-    def _rewrite_batches(self, session: SessionKey, drop: set[str]) -> set[str]:
-        """Take entries out of a session's batches; returns those that were in one."""
-        planned: set[str] = set()
-        for batch_id in self._batches_of(session):
-            entries = (self._redis.hget(self._batch(batch_id), "entries") or "").split()
-            hit = drop.intersection(entries)
-            if not hit:
+    def _rewrite_batches(self, session: SessionKey, drop: set[str]) -> None:
+        """Take entries out of a session's batches, and out of its dead letters, which are tried again without them."""
+        letters = {letter.batch_id: entry for entry, letter in self._dead(session.user_id)}
+        for batch_id in [*self._redis.zrange(self._name("batches"), 0, -1), *letters]:
+            key, entries = self._redis.hmget(self._batch(batch_id), "session_key", "entries")
+            kept = [entry for entry in (entries or "").split() if entry not in drop]
+            if key != str(session) or kept == (entries or "").split():
                 continue
-            planned |= hit
-            kept = [entry for entry in entries if entry not in drop]
-            if kept:
-                self._redis.hset(self._batch(batch_id), "entries", " ".join(kept))
-                self._redis.hdel(self._batch(batch_id), "answer")
-            else:
+            self._redis.hset(self._batch(batch_id), "entries", " ".join(kept))
+            self._redis.hdel(self._batch(batch_id), "answer", "reason")
+            if batch_id in letters:
+                keys = [self._batch(batch_id), *(self._name(name) for name in ("batches", "counters", "dead"))]
+                self._run(leases.RETRY, keys, [batch_id, letters[batch_id]])
+            if not kept:
                 self._redis.zrem(self._name("batches"), batch_id)
                 self._redis.delete(self._batch(batch_id))
-        return planned
 
-    @property
-    def _lease_ms(self) -> int:
-        return int(self._settings.buffer.lease.total_seconds() * 1000)
-
-    def _name(self, name: str) -> str:
-        return f"{self._prefix}:{name}"
-
-    def _key(self, name: str, session: SessionKey) -> str:
-        return f"{self._prefix}:{name}:{session}"
-
-    def _batch(self, batch_id: str) -> str:
-        return self._name(f"batch:{batch_id}")
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except self._unreachable as error:
-            raise MissingPartError(
-                f"the buffer at {self.where} does not answer: {error}. Start the server, or check redis_url"
-            ) from error
+    def _owners(self, session: SessionKey) -> str:
+        return self._name(f"owners:{quote(session.user_id, safe='')}")
 
 
 def _turns(entries: Iterable[tuple[str, dict[str, str]]] | Any) -> tuple[Turn, ...]:
@@ -480,8 +425,3 @@ def _position(entry: str) -> tuple[int, int]:
         return (0, 0)
     milliseconds, _, number = entry.partition("-")
     return (int(milliseconds), int(number))
-
-
-def _without_secrets(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from neuralstream.capture.triggers import DISTIL_GROUP, INDEX_GROUP
 
-__all__ = ["DONE", "FAIL", "INDEXED", "LEASE", "RENEW", "RETRY", "TAKE_UNINDEXED"]
+__all__ = ["DONE", "FAIL", "FORGET_SESSION", "INDEXED", "LEASE", "RECORD", "RENEW", "RETRY", "TAKE_UNINDEXED"]
 
 _NOW = """
 local time = redis.call('TIME')
@@ -34,18 +34,22 @@ LEASE = (
     + """
 local prefix, owner, lease, sole = unpack(ARGV)
 local busy = {}
-for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  local key = prefix .. ':batch:' .. id
-  local fields = redis.call('HMGET', key, 'owner', 'lease_until', 'session_key')
-  local held = tonumber(fields[2]) > now and fields[1] ~= owner and not (sole == '1' and fields[1] ~= '')
-  if not held and not busy[fields[3]] then
-    redis.call('HSET', key, 'owner', owner, 'lease_until', now + lease)
-    redis.call('HINCRBY', key, 'attempts', 1)
-    return {id, redis.call('HGETALL', key)}
+local from, page = 0, 100
+while true do
+  local ids = redis.call('ZRANGE', KEYS[1], from, from + page - 1)
+  for _, id in ipairs(ids) do
+    local key = prefix .. ':batch:' .. id
+    local fields = redis.call('HMGET', key, 'owner', 'lease_until', 'session_key')
+    local held = tonumber(fields[2]) > now and fields[1] ~= owner and not (sole == '1' and fields[1] ~= '')
+    if not held and not busy[fields[3]] then
+      redis.call('HSET', key, 'owner', owner, 'lease_until', now + lease)
+      return {id, redis.call('HGETALL', key)}
+    end
+    busy[fields[3]] = true
   end
-  busy[fields[3]] = true
+  if #ids < page then return nil end
+  from = from + page
 end
-return nil
 """
 )
 
@@ -58,6 +62,43 @@ redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2])
 return 1
 """
 )
+
+# KEYS: batch. ARGV: owner, answer. Writes the answer down where there is none; returns the one that counts, or nothing
+# where the batch is not the owner's any more.
+RECORD = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return nil end
+redis.call('HSETNX', KEYS[1], 'answer', ARGV[2])
+return redis.call('HGET', KEYS[1], 'answer')
+"""
+
+# KEYS: turns, session, seen, left, lock, owners, activity, unindexed, sessions, batches, dead letters.
+# ARGV: prefix, session key, user, session. Removes everything of a session; returns how many turn ids it knew.
+FORGET_SESSION = """
+local turns, session, seen, left, lock, owners, activity, unindexed, sessions, batches, dead = unpack(KEYS)
+local prefix, session_key, user, session_id = unpack(ARGV)
+for _, id in ipairs(redis.call('ZRANGE', batches, 0, -1)) do
+  local key = prefix .. ':batch:' .. id
+  if redis.call('HGET', key, 'session_key') == session_key then
+    redis.call('DEL', key)
+    redis.call('ZREM', batches, id)
+  end
+end
+for _, letter in ipairs(redis.call('XRANGE', dead, '-', '+')) do
+  local fields = {}
+  for i = 1, #letter[2], 2 do fields[letter[2][i]] = letter[2][i + 1] end
+  if fields['user'] == user and fields['session'] == session_id then
+    redis.call('DEL', prefix .. ':batch:' .. fields['batch'])
+    redis.call('XDEL', dead, letter[1])
+  end
+end
+local ids = redis.call('HKEYS', seen)
+for _, id in ipairs(ids) do redis.call('HDEL', owners, id) end
+redis.call('DEL', turns, session, seen, left, lock)
+redis.call('ZREM', activity, session_key)
+redis.call('SREM', unindexed, session_key)
+redis.call('SREM', sessions, session_key)
+return #ids
+"""
 
 # KEYS: batch, batches, counters, turns, left, session. ARGV: batch id, owner. Returns 1 where it was the owner's to
 # acknowledge.
@@ -79,16 +120,16 @@ return 1
 )
 
 # KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try.
-# "0" most attempts gives the batch back without counting the try. Returns 1 where the batch became a dead letter; its
-# turns stay in the stream and its answer in the batch.
+# Most attempts of "0" gives the batch back without counting the try. Returns 1 where the batch became a dead letter;
+# its turns stay in the stream and its answer in the batch.
 FAIL = (
     _NOW
     + """
 local batch, batches, dead = unpack(KEYS)
 if redis.call('HGET', batch, 'owner') ~= ARGV[2] then return 0 end
 redis.call('HSET', batch, 'owner', '', 'reason', ARGV[3], 'lease_until', now + ARGV[5])
-if ARGV[4] == '0' then redis.call('HINCRBY', batch, 'attempts', -1) return 0 end
-if tonumber(redis.call('HGET', batch, 'attempts')) < tonumber(ARGV[4]) then return 0 end
+if ARGV[4] == '0' then return 0 end
+if redis.call('HINCRBY', batch, 'attempts', 1) < tonumber(ARGV[4]) then return 0 end
 redis.call('ZREM', batches, ARGV[1])
 redis.call('XADD', dead, '*', 'batch', ARGV[1], 'user', redis.call('HGET', batch, 'user'),
            'session', redis.call('HGET', batch, 'session'), 'reason', ARGV[3])
@@ -131,7 +172,9 @@ INDEXED = (
     _RELEASE
     + f"""
 local turns, left, session, unindexed, lock = unpack(KEYS)
-if redis.call('GET', lock) ~= ARGV[2] then return 0 end
+-- Indexing twice gives the same points: a lock that has merely run out is no reason to do it again.
+local held = redis.call('GET', lock)
+if held and held ~= ARGV[2] then return 0 end
 for i = 3, #ARGV do
   if redis.call('XACK', turns, '{INDEX_GROUP}', ARGV[i]) == 1 then
     redis.call('HINCRBY', session, 'unindexed', -1)

@@ -7,9 +7,9 @@ either no trace of the trigger or the whole plan, and running again forms the ve
 Four scripts plan: `CAPTURE` (a full batch), `TURN_END` (context use crosses the threshold), `IDLE` (silence) and
 `END` (session end, reset, compaction, shutdown). Each fires once per crossing.
 
-Every script gets the same KEYS: turns stream, session hash, seen hash, left hash, activity, batches, counters,
-unindexed, sessions; and ARGV[1..5]: key prefix, session key, user, session, batch size. What follows is the script's
-own.
+Every script gets the same KEYS: turns stream, session hash, seen hash, left hash, owners hash, activity, batches,
+counters, unindexed, sessions; and ARGV[1..5]: key prefix, session key, user, session, batch size. What follows is the
+script's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INDEX_GROUP = "index"
 DISTIL_GROUP = "distil"
 
 _PRELUDE = f"""
-local turns, session, seen, left, activity, batches, counters, unindexed, sessions = unpack(KEYS)
+local turns, session, seen, left, owners, activity, batches, counters, unindexed, sessions = unpack(KEYS)
 local prefix, session_key, user, session_id, batch_size = unpack(ARGV, 1, 5)
 batch_size = tonumber(batch_size)
 
@@ -39,6 +39,7 @@ local function plan(count, trigger)
   local batch_id = redis.sha1hex(session_key .. '\\n' .. table.concat(turn_ids, '\\n'))
   redis.call('HSET', prefix .. ':batch:' .. batch_id, 'user', user, 'session', session_id, 'session_key', session_key,
              'trigger', trigger, 'entries', table.concat(entries, ' '), 'attempts', 0, 'owner', '', 'lease_until', 0)
+  redis.call('HDEL', prefix .. ':batch:' .. batch_id, 'answer', 'reason')
   redis.call('ZADD', batches, redis.call('HINCRBY', counters, 'planned', 1), batch_id)
   redis.call('HINCRBY', session, 'undistilled', -#entries)
   redis.call('HSET', session, 'planned_entry', entries[#entries])
@@ -55,12 +56,14 @@ local function plan_all(trigger)
 end
 """
 
-# ARGV[6..8]: turn id, the turn as JSON, now in seconds. Returns 1 where it is new.
+# ARGV[6..8]: turn id, the turn as JSON, now in seconds. Returns 1 where it is new, 0 where it is
+# known, -1 where another session of the user has a turn of this id.
 CAPTURE = (
     _PRELUDE
     + f"""
 local turn_id, turn, now = unpack(ARGV, 6, 8)
 if redis.call('HEXISTS', seen, turn_id) == 1 then return 0 end
+if redis.call('HEXISTS', owners, turn_id) == 1 then return -1 end
 if redis.call('EXISTS', turns) == 0 then
   redis.call('XGROUP', 'CREATE', turns, '{INDEX_GROUP}', '0', 'MKSTREAM')
   redis.call('XGROUP', 'CREATE', turns, '{DISTIL_GROUP}', '0')
@@ -68,6 +71,7 @@ end
 local index = redis.call('HINCRBY', session, 'captured', 1) - 1
 local entry = redis.call('XADD', turns, '*', 'id', turn_id, 'index', index, 'turn', turn)
 redis.call('HSET', seen, turn_id, index)
+redis.call('HSET', owners, turn_id, session_key)
 redis.call('HSET', left, entry, 2)
 redis.call('ZADD', activity, now, session_key)
 redis.call('SADD', sessions, session_key)
@@ -113,7 +117,8 @@ END = (
     _PRELUDE
     + """
 redis.call('ZREM', activity, session_key)
-redis.call('HSET', session, 'above', 0)
+-- After these the host's context is small again; after the others it is as full as it was.
+if ARGV[6] == 'reset' or ARGV[6] == 'compaction' then redis.call('HSET', session, 'above', 0) end
 return plan_all(ARGV[6])
 """
 )

@@ -68,7 +68,12 @@ def consolidate(
         neighbours = _neighbours(gem, similar(gem), written, settings.duplicate_similarity)
         if any(old.gem_id == gem.gem_id for old in neighbours):
             continue
-        same = next((old for old in neighbours if _says_the_same(gem, old)), None)
+        # The newest of those: what was said again after a contradiction is the one to add to.
+        same = max(
+            (old for old in neighbours if _says_the_same(gem, old)),
+            key=lambda old: (old.created_at, old.gem_id),
+            default=None,
+        )
         if same is None or _contradicted_since(same, neighbours):
             written[gem.gem_id] = gem
             continue

@@ -36,7 +36,8 @@ def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
         user_id: whose memory.
         pending: turns that are not stored yet.
     """
-    roles = [{part.role for part in turn.parts} for turn in pending[-_SAMPLE:]]
+    newest = sorted(pending, key=lambda turn: turn.at())[-_SAMPLE:]
+    roles = [{part.role for part in turn.parts} for turn in newest]
     if len(roles) < _SAMPLE:
         stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles), keys=_ROLES)
         roles += [{part["role"] for part in record.payload["data"]["parts"]} for record in stored]

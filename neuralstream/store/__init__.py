@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from neuralstream.store.base import Fingerprint, MemoryStore, Record
     from neuralstream.store.shared import Rebuild
 
-__all__ = ["open_store", "rebuilding", "scroll_earlier"]
+__all__ = ["open_store", "rebuilding", "scroll_earlier", "store_address"]
 
 _FOLDER = "store"
 
@@ -36,6 +37,13 @@ def open_store(settings: Settings, fingerprint: Fingerprint, *, check: bool = Tr
     from neuralstream.store.edge import EdgeStore
 
     return EdgeStore(settings.home / _FOLDER, fingerprint, check=check)
+
+
+def store_address(settings: Settings) -> str:
+    """Where the store is, without secrets: the same text for everybody who uses it."""
+    if settings.qdrant_url is None:
+        return f"{socket.gethostname()}:{(settings.home / _FOLDER).resolve()}"
+    return f"{settings.qdrant_url.get_secret_value().rpartition('@')[2]} {settings.collection}"
 
 
 def rebuilding(settings: Settings, fingerprint: Fingerprint) -> AbstractContextManager[Rebuild]:

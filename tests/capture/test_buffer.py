@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from neuralstream.capture.buffer import Buffer, open_buffer
 from neuralstream.capture.records import SessionKey
 from neuralstream.config import BufferSettings, Settings
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import InputError, MissingPartError
 from neuralstream.types import Turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -42,11 +42,15 @@ def buffer(config):
 
 
 def turn(number, session=S1, text="hello"):
-    """An exchange whose id is its number."""
+    """An exchange whose id is its number, behind its session's name but for S1."""
     return Turn.exchange(
-        f"{text} {number}", "yes", session_id=session.session_id, user_id=session.user_id, turn_id=f"t{number}",
+        f"{text} {number}",
+        "yes",
+        session_id=session.session_id,
+        user_id=session.user_id,
+        turn_id=f"t{number}" if session.session_id == "s1" else f"{session.session_id}-t{number}",
         created_at=NOW,
-    )  # fmt: skip
+    )
 
 
 def fill(buffer, numbers, session=S1, now=NOW):
@@ -163,7 +167,7 @@ def test_a_lost_lease_acknowledges_nothing(config, buffer):
     lost = slow.lease()
     taken = buffer.lease()
     assert taken.batch_id == lost.batch_id
-    assert taken.attempts == 2
+    assert taken.attempts == 1
     assert not slow.done(lost)
     assert not slow.renew(lost.batch_id)
     assert buffer.done(taken)
@@ -190,6 +194,69 @@ def test_a_batch_that_keeps_failing_is_a_dead_letter_with_its_turns(buffer):
     assert buffer.retry_dead_letters() == 1
     assert buffer.dead_letters() == []
     assert drain(buffer) == [("batch", ids(0, 1, 2, 3, 4))]
+
+
+def test_killed_workers_do_not_count_as_tries(buffer):
+    """A batch that was leased again and again without an answer still has all its tries."""
+    fill(buffer, range(5))
+    for _ in range(10):
+        buffer.lease()
+    assert not buffer.fail(buffer.lease(), "bad answer", retry_in=0)
+    assert buffer.lease().attempts == 2
+
+
+def test_an_answer_to_a_forgotten_batch_is_not_kept(buffer):
+    """A worker that answers after its session was forgotten learns so, and leaves nothing behind."""
+    fill(buffer, range(5))
+    batch = buffer.lease()
+    buffer.forget_session(S1)
+    assert buffer.record_answer(batch.batch_id, "stale") is None
+    assert not buffer.done(batch)
+    fill(buffer, range(5))
+    assert buffer.lease().answer is None
+
+
+def test_a_turn_id_of_another_session_is_refused(buffer):
+    """Two sessions of a user that number their turns alike lose none: the second is told how to name them."""
+    fill(buffer, [1])
+    same = Turn.exchange("other", "words", session_id="s9", user_id="ada", turn_id="t1", created_at=NOW)
+    with pytest.raises(InputError, match="put the session's id in front"):
+        buffer.append(same, NOW)
+    assert len(buffer.pending("ada")) == 1
+    buffer.forget_session(S1)
+    assert buffer.append(same, NOW)
+
+
+def test_a_buffer_feeds_one_store(buffer):
+    """A second store on the same keys is refused, with the setting that gives it keys of its own."""
+    buffer.claim("here:/one")
+    buffer.claim("here:/one")
+    with pytest.raises(InputError, match=r"feeds the store here:/one.*buffer\.prefix"):
+        buffer.claim("here:/two")
+
+
+def test_a_lock_that_ran_out_is_still_acknowledged(buffer):
+    """Indexing that takes longer than the lease is not done again."""
+    fill(buffer, range(3))
+    taken = buffer.take_unindexed()
+    buffer._redis.delete(buffer._key("lock", S1))
+    assert buffer.indexed(taken)
+    assert buffer.take_unindexed() is None
+
+
+def test_half_a_character_in_an_id_is_refused(buffer):
+    """What no server can store is named; nothing is kept."""
+    with pytest.raises(InputError, match="half a character"):
+        buffer.append(Turn.exchange("a", "b", session_id="s\ud800", turn_id="x", created_at=NOW), NOW)
+
+
+def test_only_a_reset_or_compaction_rearms_the_context_trigger(buffer):
+    """After a plain end the context is as full as it was; after a compaction it can fill again."""
+    for number, (reason, fires) in enumerate([(None, True), ("end", False), ("compaction", True), ("reset", True)]):
+        fill(buffer, [number])
+        if reason:
+            buffer.end(S1, reason)
+        assert buffer.turn_end(S1, 90) is fires, reason
 
 
 def test_giving_a_batch_back_does_not_count_as_a_try(buffer):
@@ -312,7 +379,7 @@ def test_whatever_happens_every_turn_is_distilled_once_in_order(buffer, events):
     for event in [*events, "end"]:
         now += timedelta(minutes=1)
         if event == "turn":
-            captured.append(f"t{len(captured)}")
+            captured.append(turn(len(captured), session).turn_id)
             fill(buffer, [len(captured) - 1], session=session, now=now)
         elif event == "again" and captured:
             fill(buffer, [0], session=session, now=now)

@@ -1,0 +1,143 @@
+"""The connection to the buffer's server: keys, scripts, and errors that say which server does not answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from neuralstream.capture.records import SessionKey
+from neuralstream.capture.valkey import EmbeddedValkey
+from neuralstream.errors import InputError, MissingPartError
+
+if TYPE_CHECKING:
+    from neuralstream.config import Settings
+
+__all__ = ["BufferClient"]
+
+_REWRITE_SECONDS = 120.0
+_POLL_SECONDS = 0.02
+
+
+class BufferClient:
+    """A connection that names keys and runs scripts. `Buffer` says what they mean.
+
+    Args:
+        url: the server's address.
+        settings: `buffer`.
+        sole_owner: no other live process can own a lease.
+        server: the embedded server, closed with the connection.
+
+    Raises:
+        MissingPartError: the server does not answer.
+    """
+
+    def __init__(self, url: str, settings: Settings, *, sole_owner: bool, server: EmbeddedValkey | None = None) -> None:
+        import redis
+
+        seconds = settings.buffer.timeout.total_seconds()
+        # Any: the client's types do not know that replies are decoded.
+        self._redis: Any = redis.Redis.from_url(
+            url, decode_responses=True, socket_timeout=seconds, socket_connect_timeout=seconds
+        )
+        self._unreachable = (redis.ConnectionError, redis.TimeoutError)
+        self._refusal = redis.ResponseError
+        self.where = "embedded Valkey" if server else _without_secrets(url)
+        self._server = server
+        self._settings = settings
+        self._prefix = settings.buffer.prefix
+        self._sole = "1" if sole_owner else "0"
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
+        self._scripts: dict[str, Any] = {}
+        self.version()
+
+    def version(self) -> str:
+        """The server's name and version; also proves that it answers."""
+        with self._reaching():
+            info = self._redis.info("server")
+        if "valkey_version" in info:
+            return f"Valkey {info['valkey_version']}"
+        return f"Redis {info['redis_version']}"
+
+    def close(self) -> None:
+        """Disconnect, and stop the embedded server where nobody else uses it. Closing twice is fine."""
+        self._redis.close()
+        if self._server is not None:
+            self._server.close()
+
+    def claim(self, store: str) -> None:
+        """Let this buffer feed one store only: two would each get some of the turns.
+
+        Raises:
+            InputError: it feeds another store already.
+        """
+        with self._reaching():
+            self._redis.setnx(self._name("store"), store)
+            fed = self._redis.get(self._name("store"))
+        if fed != store:
+            raise InputError(
+                f"the buffer at {self.where} feeds the store {fed}, not {store}: "
+                "give this memory a buffer.prefix of its own"
+            )
+
+    def purge(self) -> str:
+        """Rewrite the append-only file, so that what was removed leaves the disk; says what was done."""
+        with self._reaching():
+            try:
+                if self._redis.config_get("appendonly").get("appendonly") != "yes":
+                    return "the buffer's server keeps no append-only file"
+                # A rewrite that began earlier may still hold what was removed since: wait for it, then ask for ours.
+                if not self._rewritten():
+                    return f"the buffer's server is still busy with an earlier rewrite after {_REWRITE_SECONDS:g} s"
+                self._redis.bgrewriteaof()
+                if self._rewritten():
+                    return "the buffer's append-only file was rewritten"
+            except self._refusal as error:
+                return f"the buffer's server refused to rewrite its append-only file: {error}"
+        return f"the buffer's append-only file is still being rewritten after {_REWRITE_SECONDS:g} s"
+
+    def _rewritten(self) -> bool:
+        """Wait until no rewrite is running; False where it takes too long."""
+        deadline = time.monotonic() + _REWRITE_SECONDS
+        while time.monotonic() < deadline:
+            state = self._redis.info("persistence")
+            if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
+                return True
+            time.sleep(_POLL_SECONDS)
+        return False
+
+    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        if script not in self._scripts:
+            self._scripts[script] = self._redis.register_script(script)
+        with self._reaching():
+            return self._scripts[script](keys=list(keys), args=list(arguments))
+
+    def _name(self, name: str) -> str:
+        return f"{self._prefix}:{name}"
+
+    def _key(self, name: str, session: SessionKey) -> str:
+        return f"{self._prefix}:{name}:{session}"
+
+    def _batch(self, batch_id: str) -> str:
+        return self._name(f"batch:{batch_id}")
+
+    @property
+    def _lease_ms(self) -> int:
+        return int(self._settings.buffer.lease.total_seconds() * 1000)
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except self._unreachable as error:
+            raise MissingPartError(
+                f"the buffer at {self.where} does not answer: {error}. Start the server, or check redis_url"
+            ) from error
+
+
+def _without_secrets(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
