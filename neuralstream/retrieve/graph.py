@@ -7,9 +7,8 @@ spreads as personalised PageRank (Haveliwala, "Topic-sensitive PageRank", WWW 20
 and returns to the start with probability `graph_restart`.
 
 What it can do: find a turn that shares no word with the query, because it stands beside one that does or is told by a
-gem that does. On LoCoMo's development conversations it ranks about as well as BM25 (R@5 .613 against .596, nDCG@10 .503
-against .528). What it cannot do: add to the sum of BM25, neighbourhoods and vectors, which know the same links (a
-weight of 0.5 there takes nDCG@10 from .587 to .577). So hybrid leaves it out unless a configuration says otherwise.
+gem that does; `reports/` shows that it ranks about as well as BM25. What it cannot do: add to the sum of BM25,
+neighbourhoods and vectors, which know the same links. So hybrid leaves it out unless a configuration says otherwise.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ _LATE = 32
 """Points read beyond the number of new ones: concurrent sessions are not stored in the order of their times."""
 
 _LENGTH = 0.75
-"""How far a point's activation is divided by its degree; undivided, long turns come first whatever is asked. With 0.5,
-nDCG@10 is .518 on LoCoMo, .456 on workdays and .591 on LongMemEval; with 0.75 .502, .455 and .662 (development splits).
+"""How far a point's activation is divided by its degree; undivided, long turns come first whatever is asked. Two people
+talking would like less, a user with an assistant, whose turns differ tenfold in length, needs this much.
 """
 
 
