@@ -9,7 +9,7 @@ LOGS ?= datasets/workdays
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-all lint notebooks lab docs validate clean
+.PHONY: demo test test-all lint notebooks lab docs reports validate clean
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
@@ -34,6 +34,15 @@ lab: .venv/all.done  ## open JupyterLab on the notebooks
 	$(BIN)/jupyter lab notebooks
 
 docs: .venv/dev.done  ## write docs/commands.md and docs/configuration.md anew
+	$(BIN)/python docs/generate.py
+
+reports: .venv/all.done  ## measure the shipped set anew, and put the tables into README.md
+	for split in dev test; do \
+		$(BIN)/neuralstream eval --dataset workdays@$$split --lane turns --out reports/runs/workdays-$$split || exit 1; \
+		cp reports/runs/workdays-$$split/summary.md reports/workdays-$$split.md; \
+	done
+	$(BIN)/neuralstream eval --dataset workdays@dev --modes bm25,semantic,hybrid --lane gems --out reports/runs/workdays-dev-gems
+	cp reports/runs/workdays-dev-gems/summary.md reports/workdays-dev-gems.md
 	$(BIN)/python docs/generate.py
 
 validate: .venv/all.done  ## compute what the data set's datasheet claims

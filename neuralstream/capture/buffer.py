@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -62,12 +63,11 @@ def open_buffer(settings: Settings, *, sole_owner: bool, feeds: str | None = Non
     server = None if settings.redis_url else EmbeddedValkey(settings)
     url = settings.redis_url.get_secret_value() if settings.redis_url else server.url if server else ""
     buffer = Buffer(url, settings, sole_owner=sole_owner, server=server)
-    if feeds is not None:
-        try:
+    with ExitStack() as on_error:
+        on_error.callback(buffer.close)
+        if feeds is not None:
             buffer.claim(feeds)
-        except BaseException:
-            buffer.close()
-            raise
+        on_error.pop_all()
     return buffer
 
 
