@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.embed.cache import CachedEmbedder
-from neuralstream.errors import InputError, NotFoundError
+from neuralstream.errors import InputError
 from neuralstream.indexing import texts_of, turn_point_id
+from neuralstream.retrieve.recency import find_gem
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Gem, Mode, Turn, parse_time
@@ -100,10 +101,8 @@ def forget(
 
 
 def _gem(parts: Parts, user: str, gem_id: str) -> _Doomed:
-    for record in parts.store.retrieve(GEMS, [gem_id]):
-        if record.payload["user_id"] == user:
-            return _Doomed(user, f"gem {gem_id} of user {user}", (), (Gem.from_dict(record.payload["data"]),))
-    raise NotFoundError(f"user {user!r} has no gem {gem_id!r}; `neuralstream gems list --user {user}` shows them")
+    gem = find_gem(parts.store, user, gem_id)
+    return _Doomed(user, f"gem {gem.gem_id} of user {user}", (), (gem,))
 
 
 def _sessions(

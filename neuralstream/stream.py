@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from neuralstream.config import Settings
-from neuralstream.errors import InputError, NotFoundError, StoreError
+from neuralstream.errors import InputError, StoreError
 from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Status, Theme, Turn, Usage, parse_time
 
 if TYPE_CHECKING:
@@ -340,18 +340,14 @@ class NeuralStream:
         return list_gems(self.parts.store, user, session_id=session_id, tags=tuple(tags), status=status, limit=limit)
 
     def gem(self, gem_id: str, *, user_id: str | None = None) -> Gem:
-        """One gem.
+        """One gem, by its id or by the eight or more first digits of it that a context block shows.
 
         Raises:
-            NotFoundError: the user has no gem of this id.
+            NotFoundError: the user has no gem of this id, or several begin with it.
         """
-        from neuralstream.store.schema import GEMS
+        from neuralstream.retrieve.recency import find_gem
 
-        user = self._user(user_id)
-        for record in self.parts.store.retrieve(GEMS, [gem_id]):
-            if record.payload["user_id"] == user:
-                return Gem.from_dict(record.payload["data"])
-        raise NotFoundError(f"user {user!r} has no gem {gem_id!r}; `neuralstream gems list` shows them")
+        return find_gem(self.parts.store, self._user(user_id), gem_id)
 
     # Upkeep.
 

@@ -56,7 +56,10 @@ def test_five_turns_become_gems_that_cite_them(memory, clock):
     assert {turn_id for gem in gems for turn_id in gem.source_turns} <= {turn.turn_id for turn in turns}
     assert all(gem.source.session_id == "s1" and gem.embedder == "fake-64" for gem in gems)
     assert memory.status().batches_done == 1
-    assert memory.gem(gems[0].gem_id) == gems[0]
+    assert memory.gem(gems[0].gem_id) == memory.gem(gems[0].gem_id[:8]) == gems[0]
+    for wrong in (gems[0].gem_id[:7], "ffffffff"):
+        with pytest.raises(NotFoundError, match="gems list"):
+            memory.gem(wrong)
 
 
 def test_capturing_the_same_turn_twice_keeps_it_once(memory):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
+from uuid import UUID
 
+from neuralstream.errors import NotFoundError
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
     from neuralstream.store.base import MemoryStore
     from neuralstream.types import GemTag
 
-__all__ = ["HALF_LIFE", "list_gems", "newest", "recency", "session_turns", "within"]
+__all__ = ["HALF_LIFE", "SHORT_ID", "find_gem", "list_gems", "newest", "recency", "session_turns", "within"]
 
 HALF_LIFE = timedelta(days=30)
 """Age at which something is half as recent as what was just said."""
+
+SHORT_ID = 8
+"""Digits of a gem's id that tell it from others, as a context block shows it."""
 
 _START = datetime.min.replace(tzinfo=UTC)
 
@@ -103,6 +108,23 @@ def list_gems(
     size = store.count(GEMS, where) if limit is None else limit
     records = store.newest(GEMS, where, size) if size > 0 else []
     return [Gem.from_dict(record.payload["data"]) for record in records]
+
+
+def find_gem(store: MemoryStore, user_id: str, gem_id: str) -> Gem:
+    """A user's gem by its id, or by at least `SHORT_ID` first digits of it.
+
+    Raises:
+        NotFoundError: there is none, or more than one.
+    """
+    found = [record for record in store.retrieve(GEMS, [gem_id]) if record.payload["user_id"] == user_id]
+    if not found and SHORT_ID <= len(gem_id) < len(str(UUID(int=0))):
+        known = store.scroll(GEMS, Where(user_id, kind="gem"), keys=("kind",))
+        ids = [record.id for record in known if record.id.startswith(gem_id.lower())]
+        found = store.retrieve(GEMS, ids)
+    if len(found) != 1:
+        many = f"{len(found)} gems that begin with" if found else "no gem"
+        raise NotFoundError(f"user {user_id!r} has {many} {gem_id!r}; `neuralstream gems list` shows them")
+    return Gem.from_dict(found[0].payload["data"])
 
 
 def within(turn: Turn, where: Where) -> bool:

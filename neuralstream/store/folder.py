@@ -134,7 +134,7 @@ def _take_lock(path: Path) -> IO[str]:
         lock.close()
         raise StoreLockedError(
             f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or share "
-            "memory through a Qdrant server by setting qdrant_url"
+            "memory through a service that many processes may use: set qdrant_url to a Qdrant server"
         ) from None
     lock.truncate(0)
     json.dump({"pid": os.getpid(), "command": _command(), "since": datetime.now(UTC).isoformat()}, lock)
