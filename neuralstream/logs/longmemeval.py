@@ -29,7 +29,8 @@ def read_conversations(path: Path | str) -> Iterator[Conversation]:
     """One conversation per record, with its question; turns are utterances of both roles, sessions in order of time.
 
     Sessions are called `s000`, `s001`, … by their place in the record, because the file's own ids of those that hold
-    the evidence contain the word "answer". A turn's id is `s000:0`, `s000:1`, ….
+    the evidence contain the word "answer". A turn's id is `s000:0`, `s000:1`, …. The benchmark asks of the whole
+    history; where it dates a session after the question, the question is asked right after that session.
 
     Raises:
         LogFormatError: the file, or a part of it, cannot be read.
@@ -130,6 +131,8 @@ def _question(history: _History) -> Question:
         category=category,
         evidence=evidence,
         answer=str(record.get("answer", "")),
-        asked_at=_date(record.get("question_date")),
+        asked_at=max(
+            filter(None, (_date(record.get("question_date")), *(turn.at() for turn in history.turns))), default=None
+        ),
         unreadable_evidence=len(labelled) - len(evidence),
     )

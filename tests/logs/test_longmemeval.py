@@ -52,6 +52,13 @@ def test_the_question(write):
     assert question.asked_at.isoformat() == "2023-05-30T23:40:00+00:00"
 
 
+def test_the_whole_history_comes_before_the_question(write):
+    """A session that the file dates after the question is part of what is asked of."""
+    late = RECORD | {"haystack_dates": ["2023/06/01 (Thu) 10:00", *RECORD["haystack_dates"][1:]]}
+    (conversation,) = longmemeval.read_conversations(write("lme.json", [late]))
+    assert conversation.questions[0].asked_at == conversation.turns[-1].created_at
+
+
 def test_an_unanswerable_question_has_no_evidence(write):
     """What such a question's history marks answers another question."""
     (conversation,) = longmemeval.read_conversations(write("lme.json", [RECORD | {"question_id": "q1_abs"}]))
