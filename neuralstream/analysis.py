@@ -35,7 +35,9 @@ STOP_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+")
-_COMPOUND = re.compile(r"[^\W_]+(?:[._-][^\W_]+)+")
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+(?:[._-][^\W_]+)+")
+"""It begins only where a word begins: tried anew at every letter of a long word, it would take quadratic time."""
+
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[._-](?=\d)")
 _SEPARATOR = re.compile(r"[._-]")
 _APOSTROPHE = re.compile(r"(?<=\w)[’'](?=\w)")

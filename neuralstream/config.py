@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
@@ -62,7 +62,21 @@ def _duration(value: object) -> object:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)
     if match is None:
         raise ValueError("write a duration as 15m, 900s, 1h, 30d or seconds")
-    return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+    try:
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
+    except OverflowError:
+        raise ValueError("a duration is shorter than 2,700 million years") from None
+
+
+def _address(*schemes: str) -> Callable[[SecretStr | None], SecretStr | None]:
+    """A check that an address begins as one of these; the address itself, which may hold a password, is not shown."""
+
+    def check(value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not value.get_secret_value().startswith(schemes):
+            raise ValueError(f"an address begins with {' or '.join(schemes)}")
+        return value
+
+    return check
 
 
 def _positive(value: timedelta) -> timedelta:
@@ -80,6 +94,10 @@ Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_posi
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""No signal counts against a hit: weights below 0, fitted on one kind of log, break on others."""
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -93,7 +111,7 @@ class RankingSettings(_Table):
 
     bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
     bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
-    weights: dict[str, float] = Field(
+    weights: dict[str, Weight] = Field(
         default_factory=_equal_weights, description="hybrid's weight per standardised signal"
     )
 
@@ -102,7 +120,7 @@ class AssistantRankingSettings(RankingSettings):
     """How conversations of a user with an assistant are ranked, where it differs."""
 
     bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
-    weights: dict[str, float] = Field(
+    weights: dict[str, Weight] = Field(
         default_factory=lambda: _equal_weights() | {"dense": 4.0, "bm25_session": 0.5},
         description="hybrid's weight per standardised signal",
     )
@@ -191,12 +209,14 @@ class Settings(_Table):
     cache_dir: Folder = Field(
         default_factory=lambda: user_cache_path("neuralstream", appauthor=False), description="embedding cache's folder"
     )
-    redis_url: SecretStr | None = Field(None, description="redis://, rediss:// or unix://; unset: embedded Valkey")
-    qdrant_url: SecretStr | None = Field(
+    redis_url: Annotated[SecretStr | None, AfterValidator(_address("redis://", "rediss://", "unix://"))] = Field(
+        None, description="redis://, rediss:// or unix://; unset: embedded Valkey"
+    )
+    qdrant_url: Annotated[SecretStr | None, AfterValidator(_address("http://", "https://", ":memory:"))] = Field(
         None, description="http(s):// of a Qdrant server, or :memory:; unset: embedded"
     )
     qdrant_api_key: SecretStr | None = Field(None, description="Qdrant's key")
-    ollama_url: SecretStr | None = Field(
+    ollama_url: Annotated[SecretStr | None, AfterValidator(_address("http://", "https://"))] = Field(
         None, description="http(s):// of an Ollama server; unset: the packaged embedder"
     )
     worker: Literal["thread", "inline", "none"] = Field("thread", description="who indexes and distils")

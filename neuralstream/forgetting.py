@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.embed.cache import CachedEmbedder
-from neuralstream.errors import InputError
+from neuralstream.errors import InputError, NotFoundError
 from neuralstream.indexing import texts_of, turn_point_id
 from neuralstream.retrieve.recency import find_gem
 from neuralstream.store.base import Where
@@ -89,7 +89,12 @@ def forget(
         if gem_id:
             doomed = _gem(parts, user, gem_id)
         elif session_id:
-            doomed = _sessions(parts, user, f"session {session_id} of user {user}", [SessionKey(user, session_id)])
+            session = SessionKey(user, session_id)
+            doomed = _sessions(parts, user, f"session {session_id} of user {user}", [session])
+            if not (doomed.turns or doomed.gems or parts.buffer.next_index(session)):
+                raise NotFoundError(
+                    f"user {user!r} has no session {session_id!r}; `neuralstream recent` shows sessions"
+                )
         elif before:
             doomed = _before(parts, user, parse_time(before))
         else:
@@ -126,6 +131,8 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
     touched = {turn.session_id for turn in doomed.turns} | {gem.source.session_id for gem in doomed.gems}
     whole = {session.session_id for session in doomed.whole_sessions}
 
+    # First of all: once the texts are gone, nobody could say any more which vectors are theirs.
+    vectors = _forget_vectors(parts, doomed)
     buffered = sum(parts.buffer.forget_session(session) for session in doomed.whole_sessions)
     for session_id in sorted(touched - whole):
         gone = [turn.turn_id for turn in doomed.turns if turn.session_id == session_id]
@@ -140,7 +147,7 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
     parts.indexer.index_gems([_without_evidence(gem, ids) for gem in _gems(parts, Where(user)) if _cites(gem, ids)])
     parts.graph.drop(user)
     parts.retriever.drop()
-    return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered)
+    return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered, vectors)
 
 
 def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
@@ -167,13 +174,21 @@ def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
             for hit in parts.retriever.search(Query(text, user, parts.clock(), mode=mode, k=_PROBES))
         }
         checks[f"{mode} search"] = not hits & (turn_ids | gem_ids)
-    vectors = 0
     if isinstance(parts.embedder, CachedEmbedder):
-        # After the searches above, which embedded the texts once more as questions.
-        texts = [text for item in gone for text in texts_of(item)] + probes
-        vectors = parts.embedder.forget(texts)
-        checks["embedding cache"] = not parts.embedder.holds(texts)
-    return replace(done, vectors=vectors, rewritten=(parts.store.purge(), parts.buffer.purge()), checks=checks)
+        # The searches above embedded the texts once more, as questions.
+        texts = _embedded(doomed)
+        parts.embedder.forget(texts + probes)
+        checks["embedding cache"] = not parts.embedder.holds(texts + probes)
+    return replace(done, rewritten=(parts.store.purge(), parts.buffer.purge()), checks=checks)
+
+
+def _embedded(doomed: _Doomed) -> list[str]:
+    items: list[Turn | Gem] = [*doomed.turns, *doomed.gems]
+    return [text for item in items for text in texts_of(item)]
+
+
+def _forget_vectors(parts: Parts, doomed: _Doomed) -> int:
+    return parts.embedder.forget(_embedded(doomed)) if isinstance(parts.embedder, CachedEmbedder) else 0
 
 
 def _point_ids(turns: Iterable[Turn]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ _HOST_TEXT = (
     ),
     # A leading timestamp, such as "[Sat 2026-02-14 18:49 GMT-3] ".
     re.compile(r"\A\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d[^\]\n]{0,40}\]\s*"),
-    re.compile(r"^\[message_id:[^\]\n]*\][ \t\r]*$\n?|[ \t]*\[message_id:[^\]\n]*\]\Z", re.MULTILINE),
+    re.compile(r"^\[message_id:[^\]\n]*\][ \t\r]*$\n?|(?<![ \t])[ \t]*\[message_id:[^\]\n]*\]\Z", re.MULTILINE),
     re.compile(r"\[\[ ?reply_to(?:_current|: ?[^\]\n]*) ?\]\][ \t]*"),
     # The silent answers, alone or as the first or last line.
     re.compile(

@@ -91,7 +91,7 @@ class NeuralStream:
     def capture_all(self, turns: Iterable[Turn]) -> int:
         """Keep many turns, in order; returns how many were new. Raises what `capture` does.
 
-        They form the same batches as one by one. Indexing them together is several times faster.
+        They form the same batches as one by one; indexing them together is several times faster.
         """
         try:
             return sum(map(self._keep, turns))
@@ -176,7 +176,7 @@ class NeuralStream:
             query: what is looked for.
             mode, k, lane: None is the settings'.
             user_id: whose memory; None is the settings' user.
-            as_of: nothing created later is found; None is the clock's time.
+            as_of: nothing created later is found; None is now.
             since, until: only what was created within this closed range.
             session_id: only this session.
             tags: only gems with any of these tags.
@@ -188,13 +188,13 @@ class NeuralStream:
         """
         from neuralstream.retrieve import Query
 
-        user = self._user(user_id)
-        chosen = self.settings.retrieval
+        user, chosen = self._user(user_id), self.settings.retrieval
+        pending = self.parts.buffer.pending(user)
         return self.parts.retriever.search(
             Query(
                 text=query,
                 user_id=user,
-                as_of=parse_time(as_of or self._clock()),
+                as_of=self._moment(as_of, user, pending),
                 mode=mode or chosen.mode,
                 k=chosen.k if k is None else k,
                 lane=lane or chosen.lane,
@@ -203,7 +203,7 @@ class NeuralStream:
                 session_id=session_id,
                 tags=tuple(tags),
                 exclude_turns=tuple(exclude_turns),
-                pending=self.parts.buffer.pending(user),
+                pending=pending,
                 explain=explain,
             )
         )
@@ -222,7 +222,9 @@ class NeuralStream:
         """The newest turns or gems by time, newest first; a hit's score is its time in seconds since 1970."""
         from neuralstream.retrieve.recency import newest
 
-        user, seen_from = self._user(user_id), parse_time(as_of or self._clock())
+        user = self._user(user_id)
+        pending = self.parts.buffer.pending(user)
+        seen_from = self._moment(as_of, user, pending)
         return newest(
             self.parts.store,
             user,
@@ -231,7 +233,7 @@ class NeuralStream:
             since=_utc(since),
             until=min(_utc(until) or seen_from, seen_from),
             session_id=session_id,
-            pending=self.parts.buffer.pending(user),
+            pending=pending,
         )
 
     def thread(self, session_id: str, *, user_id: str | None = None) -> list[Turn]:
@@ -267,9 +269,7 @@ class NeuralStream:
         user_id: str | None = None,
         as_of: datetime | None = None,
     ) -> ContextBlock:
-        """What to put back into the context before the next prompt.
-
-        Gems and turns no gem covers, chosen by score, oldest first, fenced as untrusted history.
+        """What to put back before the next prompt: gems and uncovered turns, by score, fenced as untrusted history.
 
         Args:
             query: the last message of the user.
@@ -379,7 +379,7 @@ class NeuralStream:
         return export(self.parts, Path(path), self._user(user_id))
 
     def restore(self, path: Path | str, *, user_id: str | None = None) -> int:
-        """Read an export into this memory, under its own user or another; what is known stays. Returns how many."""
+        """Read an export into this memory, under its own user or another; returns how many were new."""
         from neuralstream.upkeep import restore
 
         return restore(self.parts, Path(path), user_id)
@@ -485,6 +485,11 @@ class NeuralStream:
         from neuralstream.capture.records import SessionKey
 
         return SessionKey(self._user(user_id), session_id)
+
+    def _moment(self, as_of: datetime | None, user: str, pending: Sequence[Turn]) -> datetime:
+        from neuralstream.retrieve.recency import present
+
+        return parse_time(as_of) if as_of else present(self.parts.store, user, self._clock(), pending=pending)
 
     def _user(self, user_id: str | None) -> str:
         return user_id or self.settings.user_id

@@ -56,6 +56,8 @@ class Part:
     def __post_init__(self) -> None:
         if self.role not in get_args(Role):
             raise InputError(f"role {self.role!r} is unknown; use one of {', '.join(get_args(Role))}")
+        if not isinstance(self.text, str) or not isinstance(self.speaker, str | None):
+            raise InputError(f"a part's text and speaker are text, got {self.text!r} and {self.speaker!r}")
 
     @property
     def label(self) -> str:
@@ -408,9 +410,9 @@ def parse_time(value: datetime | str | float) -> datetime:
         else:
             # Above 1e11 a number of seconds would lie after the year 5138: it is milliseconds.
             moment = datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, TypeError, OverflowError, OSError) as error:
         raise InputError(f"{value!r} is not a time; write ISO 8601, such as 2026-05-08T13:56:00Z") from error
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _iso(moment: datetime | None) -> str | None:

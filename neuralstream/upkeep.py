@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
+from uuid import UUID
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.entities import find_entities
@@ -85,12 +86,13 @@ def remember(
     # The same statement is the same turn, so that remembering it again adds nothing.
     turn_id = Gem.make_id(user_id, REMEMBERED, (), content)
     session = SessionKey(user_id, REMEMBERED)
-    index = parts.buffer.index_of(session, turn_id)
-    if index < 0:
-        index = parts.buffer.next_index(session)
-        turn = replace(turn, turn_id=turn_id, index=index)
-        parts.indexer.index_turns([turn])
-        parts.buffer.mark_known(turn)
+    with parts.worker.paused():
+        index = parts.buffer.index_of(session, turn_id)
+        if index < 0:
+            index = parts.buffer.next_index(session)
+            turn = replace(turn, turn_id=turn_id, index=index)
+            parts.indexer.index_turns([turn])
+            parts.buffer.mark_known(turn)
     gem = Gem(
         gem_id=Gem.make_id(user_id, REMEMBERED, (turn_id,), content),
         content=content,
@@ -129,11 +131,15 @@ def export(parts: Parts, path: Path, user_id: str) -> int:
     ]
     lines += [{"gem": gem.to_dict()} for gem in sorted(gems, key=_by_time)]
     unfinished = path.with_name(path.name + ".part")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror}; name a file in a folder that exists") from error
     return len(lines) - 1
 
 
@@ -160,7 +166,7 @@ def restore(parts: Parts, path: Path, user_id: str | None) -> int:
             if line.get("undistilled"):
                 waiting.add(turns[-1].turn_id)
         else:
-            gems.append(Gem.from_dict(line["gem"]))
+            gems.append(_checked(Gem.from_dict(line["gem"]), path))
     if user_id:
         gems = _as_users(gems, user_id)
     new = 0
@@ -202,12 +208,17 @@ def reindex(settings: Settings, embedder: Embedder | None) -> int:
 
 def _read_export(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        with path.open(encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.strip()]
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; nothing was restored") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is damaged: it is not UTF-8; nothing was restored") from error
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise InputError(f"{path}, line {number} is damaged: {error}; nothing was restored") from error
     head = rows[0] if rows and isinstance(rows[0], dict) else {}
     if head.get("format") != _EXPORT_FORMAT:
         raise InputError(
@@ -256,6 +267,15 @@ def _earlier_gem(payload: Mapping[str, Any]) -> Gem:
             "model": "earlier NeuralStream",
         }
     )
+
+
+def _checked(gem: Gem, path: Path) -> Gem:
+    """The gem, if a store can keep it."""
+    try:
+        UUID(gem.gem_id)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InputError(f"{path}: gem id {gem.gem_id!r} is no UUID; nothing was restored") from error
+    return gem
 
 
 def _as_users(gems: Sequence[Gem], user_id: str) -> list[Gem]:

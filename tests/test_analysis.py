@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,3 +100,9 @@ def test_tokens_are_the_same_in_every_process():
     environment = os.environ | {"PYTHONPATH": str(Path(analysis.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == "True"
+
+
+@pytest.mark.timeout(60)
+def test_a_long_word_does_not_hang():
+    """A hex dump of 200,000 letters is one word; trying every letter as a beginning would take many minutes."""
+    assert len(analyse("0f" * 100_000)) == 1

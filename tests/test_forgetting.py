@@ -112,3 +112,20 @@ def test_exactly_one_thing_is_named(memory):
     with pytest.raises(NotFoundError, match="gems list"):
         memory.forget(gem_id="00000000-0000-0000-0000-000000000000", user_id="ada")
     assert memory.status().turns == 28
+
+
+def test_an_unknown_session_is_named(memory):
+    """A mistyped session is not called forgotten."""
+    with pytest.raises(NotFoundError, match="no session 'typo'"):
+        memory.forget(session_id="typo", user_id="ada")
+
+
+def test_forgetting_that_was_interrupted_leaves_no_vector(memory, monkeypatch):
+    """Vectors go before the texts that lead to them: a crash in between leaves nothing that nobody can find."""
+    texts = [turn.text for turn in memory.thread("s1", user_id="ada")]
+    assert memory.parts.embedder.holds(texts)
+    monkeypatch.setattr(memory.parts.indexer, "refresh", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        memory.forget(session_id="s1", user_id="ada")
+    monkeypatch.undo()
+    assert not memory.parts.embedder.holds(texts)

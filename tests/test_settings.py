@@ -266,3 +266,21 @@ def test_digest_is_the_same_however_a_value_is_written():
     """15m, 900s and a SecretStr are the values they stand for."""
     assert Settings(idle_timeout="15m").digest() == Settings(idle_timeout=900.0).digest()
     assert Settings(redis_url=SecretStr("redis://host")).digest() == Settings().digest()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"redis_url": "localhost:6379"}, "redis_url.*begins with redis://"),
+        ({"qdrant_url": "localhost:6333"}, "qdrant_url.*begins with http://"),
+        ({"ollama_url": "ftp://:hunter2@host"}, "ollama_url.*begins with http://"),
+        ({"idle_timeout": "99999999999999d"}, "idle_timeout.*shorter than"),
+        ({"retrieval": {"people": {"weights": {"bm25": float("nan")}}}}, "retrieval.people.weights"),
+        ({"retrieval": {"people": {"weights": {"bm25": -1}}}}, "retrieval.people.weights"),
+    ],
+)
+def test_values_that_no_part_could_use_are_refused_at_once(setting, message):
+    """A wrong address, an endless duration or a weight that is none is named before any part is opened."""
+    with pytest.raises(SettingsError, match=message) as refused:
+        Settings(**setting)
+    assert "hunter2" not in str(refused.value)

@@ -297,6 +297,15 @@ def test_naive_times_are_utc(memory, clock):
     assert memory.search("redis port", since=naive, lane="turns") == []
 
 
+def test_a_turn_from_a_clock_that_runs_ahead_is_found(memory, clock):
+    """A host whose clock is ahead of ours makes no blind spot."""
+    turn = Turn.exchange("The walrus is early.", "ok", session_id="s1", created_at=clock.now + timedelta(minutes=2))
+    memory.capture(turn)
+    assert memory.search("walrus early", lane="turns")[0].id == turn.turn_id
+    assert memory.recent()[0].id == turn.turn_id
+    assert memory.recent(as_of=clock.now) == []
+
+
 def test_a_worker_in_other_processes_needs_a_shared_store(tmp_path):
     """The setting worker = none with the embedded store is refused with what to do."""
     with pytest.raises(InputError, match="qdrant_url"):

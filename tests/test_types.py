@@ -272,3 +272,17 @@ def test_replacing_a_field_keeps_the_checks():
     """A changed copy is checked like a new one."""
     with pytest.raises(InputError):
         replace(gem(), importance=2)
+
+
+@pytest.mark.parametrize("part", [("person", "hi", 5), ("person", None, None), ("person", "hi", {"a": 1})])
+def test_a_part_that_is_no_text_is_refused(part):
+    """Text and speaker are text: a number would break whatever joins them later."""
+    with pytest.raises(InputError, match="text and speaker are text"):
+        Part(*part)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_times_beyond_the_calendar_are_refused(moment):
+    """A time that UTC cannot express is no time."""
+    with pytest.raises(InputError, match="is not a time"):
+        parse_time(moment)

@@ -15,6 +15,13 @@ FACTS = [
     "Tomorrow I have to renew the certificate of mail.example.com.",
     "The staging host is called heron.",
 ]
+GEM = {
+    "gem_id": "",
+    "content": "c",
+    "source": {"session_id": "s", "date": "2026-01-01", "turn_range": "0-0"},
+    "source_turns": ["t"],
+    "created_at": "2026-01-01",
+}
 QUESTIONS = ("which port does redis use", "who owns billing", "ledger backup", "heron")
 
 
@@ -95,6 +102,11 @@ def test_a_restored_memory_can_belong_to_another_user(settings, tmp_path):
         ('{"format": "neuralstream-export", "version": 99}\n', "version 99"),
         ('{"format": "neuralstream-export", "version": 1}\n{"x": 1}\n', "line 2"),
         ("", "not an export"),
+        ('{"format": "neuralstream-export", "version": 1}\n{"turn": \n', "line 2 is damaged"),
+        (
+            '{"format": "neuralstream-export", "version": 1}\n' + json.dumps({"gem": GEM | {"gem_id": "x"}}),
+            "no UUID",
+        ),
     ],
 )
 def test_what_is_no_export_is_refused_and_restores_nothing(settings, tmp_path, content, message):

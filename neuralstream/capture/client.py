@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.capture.valkey import EmbeddedValkey
-from neuralstream.errors import InputError, MissingPartError
+from neuralstream.errors import InputError, MissingPartError, StoreError
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -136,6 +136,8 @@ class BufferClient:
             raise MissingPartError(
                 f"the buffer at {self.where} does not answer: {error}. Start the server, or check redis_url"
             ) from error
+        except self._refusal as error:
+            raise StoreError(f"the buffer at {self.where} refused: {error}; nothing was changed") from error
 
 
 def _without_secrets(url: str) -> str:

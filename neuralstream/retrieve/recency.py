@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from neuralstream.store.base import MemoryStore
     from neuralstream.types import GemTag
 
-__all__ = ["HALF_LIFE", "SHORT_ID", "find_gem", "list_gems", "newest", "recency", "session_turns", "within"]
+__all__ = ["HALF_LIFE", "SHORT_ID", "find_gem", "list_gems", "newest", "present", "recency", "session_turns", "within"]
 
 HALF_LIFE = timedelta(days=30)
 """Age at which something is half as recent as what was just said."""
@@ -77,6 +77,12 @@ def newest(
         items[Hit(item, 0.0).id] = item
     hits = [Hit(item, item.created_at.timestamp()) for item in items.values() if item.created_at is not None]
     return sorted(hits, key=lambda hit: (-hit.score, -_index(hit.item), hit.id))[: max(limit, 0)]
+
+
+def present(store: MemoryStore, user_id: str, now: datetime, *, pending: Sequence[Turn] = ()) -> datetime:
+    """Now, or the time of a user's newest turn where a host's clock runs ahead of ours."""
+    ahead = newest(store, user_id, 1, pending=pending)
+    return max(now, *(datetime.fromtimestamp(hit.score, UTC) for hit in ahead)) if ahead else now
 
 
 def session_turns(store: MemoryStore, user_id: str, session_id: str, *, pending: Sequence[Turn] = ()) -> list[Turn]:

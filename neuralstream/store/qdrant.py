@@ -291,8 +291,11 @@ def _connect(settings: Settings) -> tuple[QdrantClient, str]:
     client = QdrantClient(url=url, api_key=key, timeout=timeout, check_compatibility=False)
     with ExitStack() as on_error:
         on_error.callback(client.close)
-        with _explained(address):
-            found = client.info().version
+        try:
+            with _explained(address):
+                found = client.info().version
+        except ValueError as error:
+            raise MissingPartError(f"what answers at {address} is no Qdrant server; check qdrant_url") from error
         if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST_SERVER:
             needed = ".".join(map(str, OLDEST_SERVER))
             raise MissingPartError(f"the Qdrant server at {address} is version {found}; {needed} or later is needed")
