@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -78,7 +78,8 @@ class EdgeStore:
         self._guard = RLock()
         self._shards: Shards = {}
         self._folder = StoreFolder(path)
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self.close)
             stored = self._folder.current
             if stored is None:
                 stored = Generation(self._folder.fresh(), fingerprint)
@@ -89,9 +90,7 @@ class EdgeStore:
                     check_fingerprint(stored.fingerprint, fingerprint, str(path))
                 self._shards = _open(stored)
             self._fingerprint = stored.fingerprint
-        except BaseException:
-            self.close()
-            raise
+            on_error.pop_all()
 
     @property
     def fingerprint(self) -> Fingerprint:

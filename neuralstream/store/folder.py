@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,12 +59,11 @@ class StoreFolder:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         self._lock: IO[str] | None = _take_lock(path / _LOCK)
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self.release)
             self.current = _read_manifest(path / _MANIFEST)
             self.sweep()
-        except BaseException:
-            self.release()
-            raise
+            on_error.pop_all()
 
     @property
     def next(self) -> Path:
