@@ -36,7 +36,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is stored: a UUID, JSON payload, and vectors by name, each (dim,) float32."""
+    """What is stored: a UUID, JSON payload, and vectors by name: (dim,) float32, of `schema.MULTIVECTORS` (n, dim)."""
 
     id: str
     payload: Mapping[str, Any]
@@ -133,6 +133,8 @@ class MemoryStore(Protocol):
         self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool
     ) -> list[Ranked]:
         """Points by cosine similarity (-1 to 1) of the named vector to `vector`, best first, ties by id.
+
+        A point with several rows (`schema.MULTIVECTORS`) has the similarity of the best of them.
 
         Args:
             vector: (dim,) float32.

@@ -24,12 +24,13 @@ from neuralstream.store.schema import (
     GEMS,
     INTEGER_FIELDS,
     KEYWORD_FIELDS,
+    MULTIVECTORS,
     SCHEMA_VERSION,
     TEXT_FIELDS,
     TURNS,
     VECTORS,
 )
-from neuralstream.store.shared import PAGE, check_fingerprint
+from neuralstream.store.shared import PAGE, check_fingerprint, check_schema
 
 __all__ = [
     "abandon_rebuild",
@@ -39,6 +40,7 @@ __all__ = [
     "names",
     "open_collections",
     "scroll_earlier",
+    "vector_params",
 ]
 
 _METADATA = "neuralstream"
@@ -66,10 +68,10 @@ def open_collections(client: QdrantClient, base: str, fingerprint: Fingerprint, 
     """
     _complete_rebuild(client, base)
     gems, turns = names(base).values()
-    stored = _open(client, gems, fingerprint)
+    stored = _open(client, gems, fingerprint, check=check)
     if check:
         check_fingerprint(stored, fingerprint, f"collection {gems}")
-    check_fingerprint(_open(client, turns, stored), stored, f"collection {turns}")
+    check_fingerprint(_open(client, turns, stored, check=check), stored, f"collection {turns}")
     return stored
 
 
@@ -103,6 +105,19 @@ def abandon_rebuild(client: QdrantClient, fresh: Iterable[str]) -> None:
         client.delete_collection(name)
 
 
+def vector_params(dim: int) -> dict[str, models.VectorParams]:
+    """What a collection is told of each named vector."""
+    several = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    return {
+        name: models.VectorParams(
+            size=dim,
+            distance=models.Distance.COSINE,
+            multivector_config=several if name in MULTIVECTORS else None,
+        )
+        for name in VECTORS
+    }
+
+
 def is_earlier(client: QdrantClient, name: str) -> bool:
     """Whether a collection is of an earlier NeuralStream, which used one unnamed vector."""
     if not client.collection_exists(name):
@@ -120,28 +135,23 @@ def scroll_earlier(client: QdrantClient, name: str) -> Iterator[Record]:
             return
 
 
-def _open(client: QdrantClient, name: str, fingerprint: Fingerprint) -> Fingerprint:
+def _open(client: QdrantClient, name: str, fingerprint: Fingerprint, *, check: bool) -> Fingerprint:
     if not client.collection_exists(name):
         _make_collection(client, name, fingerprint)
     known = _known(client, name)
     if known is None:
         raise StoreMismatchError(_not_ours(client, name))
-    if known.schema_version != SCHEMA_VERSION:
-        raise StoreMismatchError(
-            f"collection {name} has schema version {known.schema_version}, and this NeuralStream reads "
-            f"{SCHEMA_VERSION}; use the version that wrote it, or export there and restore here"
-        )
+    check_schema(known.schema_version, f"collection {name}", check=check)
     _make_indexes(client, name)
     return known.fingerprint
 
 
 def _make_collection(client: QdrantClient, name: str, fingerprint: Fingerprint) -> None:
     """An empty collection with vectors, indexes and metadata. Two processes that make it at once make it once."""
-    vector = models.VectorParams(size=fingerprint.dim, distance=models.Distance.COSINE)
     try:
         client.create_collection(
             name,
-            vectors_config=dict.fromkeys(VECTORS, vector),
+            vectors_config=vector_params(fingerprint.dim),
             on_disk_payload=True,
             metadata=_metadata(fingerprint, ready=False),
         )

@@ -22,7 +22,15 @@ from neuralstream.embed.base import Vectors
 from neuralstream.errors import MissingPartError, StoreError
 from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
 from neuralstream.store.folder import Generation, StoreFolder
-from neuralstream.store.schema import DATETIME_FIELDS, GEMS, INTEGER_FIELDS, TEXT_FIELDS, TURNS, VECTORS
+from neuralstream.store.schema import (
+    DATETIME_FIELDS,
+    GEMS,
+    INTEGER_FIELDS,
+    MULTIVECTORS,
+    TEXT_FIELDS,
+    TURNS,
+    VECTORS,
+)
 from neuralstream.store.shared import (
     PAGE,
     AnyOf,
@@ -35,6 +43,7 @@ from neuralstream.store.shared import (
     check_deletion,
     check_fingerprint,
     check_points,
+    check_schema,
     check_user,
     check_vector,
     conditions,
@@ -71,7 +80,7 @@ class EdgeStore:
 
     Raises:
         StoreLockedError: another process, or another store of this one, holds the folder.
-        StoreMismatchError: the store was filled by something else.
+        StoreMismatchError: the store was filled by something else, or by another version.
     """
 
     def __init__(self, path: Path, fingerprint: Fingerprint, *, check: bool = True) -> None:
@@ -86,20 +95,21 @@ class EdgeStore:
                 self._shards = _open(stored)
                 self._folder.publish(stored, empty=True)
             else:
+                check_schema(stored.schema_version, str(path), check=check)
                 if check:
                     check_fingerprint(stored.fingerprint, fingerprint, str(path))
                 self._shards = _open(stored)
-            self._fingerprint = stored.fingerprint
+            self._stored = stored
             on_error.pop_all()
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What this store is filled by."""
-        return self._fingerprint
+        return self._stored.fingerprint
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         """See MemoryStore. The engine's write-ahead log holds the points when this returns."""
-        check_points(points, self._fingerprint.dim)
+        check_points(points, self._stored.fingerprint.dim)
         self._run(collection, "write points", lambda shard: _write(shard, points))
 
     def set_payload(self, collection: str, ids: Sequence[str], payload: Mapping[str, Any]) -> None:
@@ -121,7 +131,7 @@ class EdgeStore:
         self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool
     ) -> list[Ranked]:
         """See MemoryStore."""
-        check_vector(vector, using, self._fingerprint.dim)
+        check_vector(vector, using, self._stored.fingerprint.dim)
         query = engine.Query.Nearest(_floats(vector), using)
         return self._ranked(collection, query, where, limit, engine.SearchParams(exact=exact))
 
@@ -181,7 +191,7 @@ class EdgeStore:
     def purge(self) -> str:
         """Copy what survives into fresh files and remove the old ones, write-ahead log included."""
         with self._guard:
-            fresh = Generation(self._folder.fresh(), self._fingerprint)
+            fresh = self._stored._replace(path=self._folder.fresh())
             shards = _open(fresh)
             try:
                 copied = {collection: self._copy(collection, shard) for collection, shard in shards.items()}
@@ -189,7 +199,7 @@ class EdgeStore:
                 _close(shards)
             self._close_shards()
             self._folder.publish(fresh)
-            self._shards = _open(fresh)
+            self._stored, self._shards = fresh, _open(fresh)
         return (
             f"rewrote the embedded store with its {copied[TURNS]} turn points and {copied[GEMS]} gem points; the old "
             "files and their write-ahead log are gone"
@@ -271,8 +281,11 @@ def _open(generation: Generation) -> Shards:
 
 
 def _create(path: Path, dim: int) -> engine.EdgeShard:
-    vector = engine.EdgeVectorParams(size=dim, distance=engine.Distance.Cosine)
-    shard = engine.EdgeShard.create(str(path), engine.EdgeConfig(vectors=dict.fromkeys(VECTORS, vector)))
+    one = engine.EdgeVectorParams(size=dim, distance=engine.Distance.Cosine)
+    best_of = engine.MultiVectorConfig(engine.MultiVectorComparator.MaxSim)
+    several = engine.EdgeVectorParams(size=dim, distance=engine.Distance.Cosine, multivector_config=best_of)
+    vectors = {name: several if name in MULTIVECTORS else one for name in VECTORS}
+    shard = engine.EdgeShard.create(str(path), engine.EdgeConfig(vectors=vectors))
     index = engine.UpdateOperation.create_field_index
     for field in _FILTERED_FIELDS:
         shard.update(index(field, engine.KeywordIndexParams(is_tenant=field == "user_id")))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from uuid import uuid4
 
-from neuralstream.errors import MissingPartError, StoreError, StoreLockedError, StoreMismatchError
+from neuralstream.errors import MissingPartError, StoreError, StoreLockedError
 from neuralstream.store.base import Fingerprint
 from neuralstream.store.schema import SCHEMA_VERSION
 
@@ -38,10 +38,11 @@ _NEXT = "next"
 
 
 class Generation(NamedTuple):
-    """A complete set of the engine's files and what it was filled by."""
+    """A complete set of the engine's files, what it was filled by, and under which version of the schema."""
 
     path: Path
     fingerprint: Fingerprint
+    schema_version: int = SCHEMA_VERSION
 
 
 class StoreFolder:
@@ -52,7 +53,6 @@ class StoreFolder:
 
     Raises:
         StoreLockedError: another process, or another store of this one, holds it.
-        StoreMismatchError: a later version of NeuralStream wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +87,7 @@ class StoreFolder:
             _sync(Path(folder))
         draft = self.path / f"{_MANIFEST}{_DRAFT}"
         written = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": generation.schema_version,
             "generation": generation.path.name,
             "fingerprint": asdict(generation.fingerprint),
         }
@@ -102,7 +102,7 @@ class StoreFolder:
         """Make what the store in `next` holds the generation that counts."""
         filled = _read_manifest(self.next / _MANIFEST)
         assert filled is not None
-        self.publish(Generation(filled.path.rename(self.path / filled.path.name), filled.fingerprint))
+        self.publish(filled._replace(path=filled.path.rename(self.path / filled.path.name)))
 
     def sweep(self) -> None:
         """Remove what does not count: other generations, and a store in `next`."""
@@ -162,18 +162,12 @@ def _describe(text: str) -> str:
 def _read_manifest(path: Path) -> Generation | None:
     try:
         written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version = written["schema_version"]
-        generation = Generation(path.parent / written["generation"], Fingerprint(**written["fingerprint"]))
+        fingerprint = Fingerprint(**written["fingerprint"])
+        return Generation(path.parent / written["generation"], fingerprint, int(written["schema_version"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} cannot be read ({error}); restore it from a backup of the folder") from error
-    if version != SCHEMA_VERSION:
-        raise StoreMismatchError(
-            f"{path.parent} has schema version {version}, and this NeuralStream reads {SCHEMA_VERSION}; "
-            "use the version that wrote it, or export there and restore here"
-        )
-    return generation
 
 
 def _sync(path: Path) -> None:

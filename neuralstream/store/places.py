@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from qdrant_client import QdrantClient, models
 
 from neuralstream.store.base import Where
-from neuralstream.store.schema import TEXT_FIELDS, VECTORS
+from neuralstream.store.catalogue import vector_params
+from neuralstream.store.schema import TEXT_FIELDS
 
 __all__ = ["MemoryPlaces", "Places", "ServerPlaces"]
 
@@ -96,8 +97,7 @@ class MemoryPlaces:
         return self._names[key]
 
     def _make(self, name: str) -> None:
-        vector = models.VectorParams(size=self._dim, distance=models.Distance.COSINE)
-        self._client.create_collection(name, vectors_config=dict.fromkeys(VECTORS, vector))
+        self._client.create_collection(name, vectors_config=vector_params(self._dim))
         for field in TEXT_FIELDS:
             index = models.TextIndexParams(type=models.TextIndexType.TEXT, scoring=True)
             self._client.create_payload_index(name, field, index)

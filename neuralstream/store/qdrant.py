@@ -20,7 +20,7 @@ from neuralstream.errors import MissingPartError, StoreError
 from neuralstream.store import catalogue
 from neuralstream.store.base import Fingerprint, Point, Ranked, Record, Where
 from neuralstream.store.places import MemoryPlaces, Places, ServerPlaces
-from neuralstream.store.schema import DATETIME_FIELDS
+from neuralstream.store.schema import DATETIME_FIELDS, MULTIVECTORS
 from neuralstream.store.shared import (
     PAGE,
     AnyOf,
@@ -112,7 +112,9 @@ class QdrantStore:
         """See MemoryStore."""
         check_vector(vector, using, self._fingerprint.dim)
         params = models.SearchParams(exact=exact)
-        return self._ranked(collection, where, limit, params, query=_floats(vector), using=using)
+        # The client's local mode looks for vectors of several rows only when asked with rows.
+        query = _floats(vector[np.newaxis] if using in MULTIVECTORS else vector)
+        return self._ranked(collection, where, limit, params, query=query, using=using)
 
     def text(
         self, collection: str, terms: Sequence[str], field: str, where: Where, limit: int, *, k1: float, b: float

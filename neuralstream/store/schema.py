@@ -11,6 +11,7 @@ __all__ = [
     "GEMS",
     "INTEGER_FIELDS",
     "KEYWORD_FIELDS",
+    "MULTIVECTORS",
     "SCHEMA_VERSION",
     "TERMS",
     "TERMS_DATED",
@@ -18,19 +19,26 @@ __all__ = [
     "TEXT_FIELDS",
     "TURNS",
     "VECTORS",
+    "VECTOR_CHUNKS",
     "VECTOR_NEAR",
     "VECTOR_TEXT",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""What a store records. Version 1 had no `VECTOR_CHUNKS`; `neuralstream reindex` reads it and fills the store anew."""
 
 GEMS = "gems"
 TURNS = "turns"
 
 VECTOR_TEXT = "text"
 VECTOR_NEAR = "near"
-VECTORS = (VECTOR_TEXT, VECTOR_NEAR)
-"""Named dense vectors, Cosine: the text alone; the text with its neighbours. A point may lack either."""
+VECTOR_CHUNKS = "chunks"
+VECTORS = (VECTOR_TEXT, VECTOR_NEAR, VECTOR_CHUNKS)
+"""Named dense vectors, Cosine: the text alone; the text with its neighbours; its chunks. A point may lack any."""
+
+MULTIVECTORS = (VECTOR_CHUNKS,)
+"""Vectors of several rows, of which the best counts: a row per overlapping chunk of a text longer than the embedder's
+window."""
 
 TERMS = "terms"
 TERMS_DATED = "terms_dated"

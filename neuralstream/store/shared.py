@@ -13,7 +13,7 @@ import numpy as np
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import StoreError, StoreMismatchError
 from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
-from neuralstream.store.schema import GEMS, TERMS, TEXT_FIELDS, TURNS, VECTORS
+from neuralstream.store.schema import GEMS, MULTIVECTORS, SCHEMA_VERSION, TERMS, TEXT_FIELDS, TURNS, VECTORS
 from neuralstream.types import parse_time
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "check_deletion",
     "check_fingerprint",
     "check_points",
+    "check_schema",
     "check_user",
     "check_vector",
     "conditions",
@@ -184,15 +185,48 @@ def check_points(points: Sequence[Point], dim: int) -> None:
             if not isinstance(point.payload.get(field), str):
                 raise StoreError(f"point {point.id} has no {field}: every payload names its user and its kind")
         for name, vector in point.vectors.items():
-            check_vector(vector, name, dim, f"point {point.id}")
+            check_vector(vector, name, dim, f"point {point.id}", rows=name in MULTIVECTORS)
 
 
-def check_vector(vector: Vectors, name: str, dim: int, owner: str = "the query") -> None:
-    """Refuse a vector that cannot be compared with the stored ones."""
+def check_schema(version: int, place: str, *, check: bool) -> None:
+    """Refuse a store that another version of the schema laid out.
+
+    Args:
+        version: what the store records.
+        place: where it is, for the message.
+        check: refuse earlier versions too; without, they may be read, to fill a store anew.
+
+    Raises:
+        StoreMismatchError: the message says how to go on.
+    """
+    if version > SCHEMA_VERSION:
+        raise StoreMismatchError(
+            f"{place} has schema version {version}, and this NeuralStream reads {SCHEMA_VERSION}; "
+            "use the version that wrote it, or export there and restore here"
+        )
+    if check and version < SCHEMA_VERSION:
+        raise StoreMismatchError(
+            f"{place} has schema version {version}, and this NeuralStream writes {SCHEMA_VERSION}; "
+            "run `neuralstream reindex` to fill the store anew from the turns and gems it holds"
+        )
+
+
+def check_vector(vector: Vectors, name: str, dim: int, owner: str = "the query", *, rows: bool = False) -> None:
+    """Refuse a vector that cannot be compared with the stored ones.
+
+    Args:
+        vector: what is stored or asked.
+        name: the vector's name.
+        dim: length of a vector.
+        owner: whose it is, for the message.
+        rows: it has to be (n, dim), n > 0; otherwise (dim,), as a query is under any name.
+    """
     if name not in VECTORS:
         raise StoreError(f"{owner}: unknown vector {name!r}; use one of {', '.join(VECTORS)}")
-    if np.shape(vector) != (dim,):
-        raise StoreError(f"{owner}: vector {name!r} has shape {np.shape(vector)}, but this store holds ({dim},)")
+    shape = np.shape(vector)
+    if (shape[1:] if rows and shape[:1] != (0,) else shape) != (dim,):
+        wanted = f"(n, {dim})" if rows else f"({dim},)"
+        raise StoreError(f"{owner}: vector {name!r} has shape {shape}, but this store holds {wanted}")
     if not np.isfinite(vector).all():
         raise StoreError(f"{owner}: vector {name!r} holds NaN or infinity; embed the text again")
 

@@ -13,6 +13,7 @@ import pytest
 from neuralstream.config import Settings
 from neuralstream.store import open_store
 from neuralstream.store.base import Fingerprint, Point
+from neuralstream.store.schema import MULTIVECTORS
 
 DIM = 8
 FINGERPRINT = Fingerprint("tiny", "0123456789abcdef", DIM, "english-1")
@@ -70,5 +71,7 @@ def make():
 def _make_point(user, name, *, kind="turn", vectors=("text", "near"), **payload):
     point_id = str(uuid5(NAMESPACE_URL, f"{user}/{name}"))
     random = np.random.default_rng(uuid5(NAMESPACE_URL, point_id).int % 2**32)
-    drawn = {vector: random.normal(size=DIM).astype(np.float32) for vector in vectors}
+    drawn = {
+        vector: random.normal(size=(3, DIM) if vector in MULTIVECTORS else DIM).astype(np.float32) for vector in vectors
+    }
     return Point(point_id, {"user_id": user, "kind": kind, **payload}, drawn)

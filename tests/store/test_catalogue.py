@@ -65,6 +65,18 @@ def test_another_fingerprint_is_refused(settings):
     assert open_store(settings, OTHER, check=False).fingerprint == FINGERPRINT
 
 
+def test_an_earlier_schema_is_filled_anew(settings, make, monkeypatch):
+    """Collections of an earlier version are refused by a message that names reindex, which can read them."""
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogue, "SCHEMA_VERSION", 1)
+        open_store(settings, FINGERPRINT, check=False).upsert(TURNS, [make("ann", 0)])
+    with pytest.raises(StoreMismatchError, match=r"schema version 1.*neuralstream reindex"):
+        open_store(settings, FINGERPRINT)
+    with rebuilding(settings, FINGERPRINT) as (old, new):
+        new.upsert(TURNS, [make("ann", 1), *(make("ann", 0) for _ in old.scroll(TURNS, EVERYTHING))])
+    assert open_store(settings, FINGERPRINT).count(TURNS, EVERYTHING) == 2
+
+
 def test_an_earlier_collection_is_left_alone(client, settings):
     """A collection with one unnamed vector is recognised, and nothing is made, changed or deleted."""
     _fill_earlier(client, settings)

@@ -143,6 +143,18 @@ class TestDense:
         assert _found_ids(found) == [points[n].id for n in order]
         assert [hit.score for hit in found] == pytest.approx(cosines[order].tolist(), abs=1e-5)
 
+    def test_of_chunks_is_the_best_chunks(self, store, make, user):
+        """A point of several rows ranks by the row nearest to the query, whatever their number; others are no hit."""
+        random = np.random.default_rng(2)
+        rows = [random.normal(size=(count, 8)).astype(np.float32) for count in (1, 2, 7, 3)]
+        points = [replace(make(user, n), vectors={"chunks": chunks}) for n, chunks in enumerate(rows)]
+        store.upsert(TURNS, [*points, make(user, "short")])
+        query = random.normal(size=8).astype(np.float32)
+        cosines = [max(c @ query / np.linalg.norm(c, axis=1) / np.linalg.norm(query)) for c in rows]
+        found = store.dense(TURNS, query, "chunks", _turns(user), 10, exact=True)
+        assert dict(found) == pytest.approx({p.id: c for p, c in zip(points, cosines, strict=True)}, abs=1e-5)
+        assert _found_ids(found) == [points[n].id for n in np.argsort(cosines)[::-1]]
+
     def test_skips_points_without_the_vector(self, store, make, user):
         """A point that lacks the named vector is no hit."""
         with_near = make(user, 0, vectors=("near",))
@@ -167,7 +179,12 @@ class TestDense:
 
     def test_refuses_what_cannot_be_compared(self, store, user):
         """A query of another length, with NaN, or for an unknown vector is refused."""
-        for query, using in ((np.ones(7), "text"), (np.full(8, np.nan), "text"), (np.ones(8), "images")):
+        for query, using in (
+            (np.ones(7), "text"),
+            (np.full(8, np.nan), "text"),
+            (np.ones(8), "images"),
+            (np.ones((1, 8)), "chunks"),
+        ):
             with pytest.raises(StoreError):
                 store.dense(TURNS, query.astype(np.float32), using, _turns(user), 5, exact=True)
 
@@ -285,6 +302,15 @@ class TestWriting:
         assert record.vectors["text"] == pytest.approx(unit, abs=1e-6)
         assert store.retrieve(TURNS, [point.id])[0].vectors == {}
 
+    def test_chunks_come_back_in_order(self, store, make, user):
+        """A vector of several rows is read as (n, dim), each row up to its length; a point may have it alone."""
+        point = make(user, 0, vectors=("chunks",))
+        store.upsert(TURNS, [point])
+        [record] = store.retrieve(TURNS, [point.id], with_vectors=True)
+        assert list(record.vectors) == ["chunks"]
+        rows = point.vectors["chunks"]
+        assert record.vectors["chunks"] == pytest.approx(rows / np.linalg.norm(rows, axis=1, keepdims=True), abs=1e-6)
+
     def test_the_same_id_replaces(self, store, make, user):
         """Writing a known id replaces payload, terms and vectors."""
         store.upsert(TURNS, [make(user, 0, terms="redis", old=1)])
@@ -350,6 +376,10 @@ class TestWriting:
         for bad in (
             replace(good, vectors={"text": np.ones(9, np.float32)}),
             replace(good, vectors={"images": np.ones(8, np.float32)}),
+            replace(good, vectors={"chunks": np.ones(8, np.float32)}),
+            replace(good, vectors={"chunks": np.ones((2, 9), np.float32)}),
+            replace(good, vectors={"chunks": np.ones((0, 8), np.float32)}),
+            replace(good, vectors={"text": np.ones((1, 8), np.float32)}),
             replace(good, id="not-a-uuid"),
             replace(good, id=good.id.upper()),
             replace(good, payload={"kind": "turn"}),

@@ -15,7 +15,7 @@ from neuralstream.config import Settings
 from neuralstream.errors import StoreError, StoreLockedError, StoreMismatchError
 from neuralstream.store import edge, folder, open_store, rebuilding, scroll_earlier
 from neuralstream.store.base import Fingerprint, Where
-from neuralstream.store.schema import GEMS, TURNS
+from neuralstream.store.schema import GEMS, SCHEMA_VERSION, TURNS, VECTORS
 
 FINGERPRINT = Fingerprint("tiny", "0123456789abcdef", 8, "english-1")
 OTHER = Fingerprint("large", "fedcba9876543210", 16, "english-2")
@@ -109,10 +109,22 @@ class TestFingerprint:
     def test_a_later_schema_is_refused(self, settings):
         """A store of a later version is left alone."""
         open_store(settings, FINGERPRINT).close()
-        manifest = settings.home / "store" / "store.json"
-        manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
-        with pytest.raises(StoreMismatchError, match="schema version 2"):
+        _record_schema(settings, SCHEMA_VERSION + 1)
+        with pytest.raises(StoreMismatchError, match=f"schema version {SCHEMA_VERSION + 1}.*the version that wrote it"):
             open_store(settings, FINGERPRINT)
+
+    def test_an_earlier_schema_is_filled_anew(self, settings, make):
+        """A store of an earlier version is refused by a message that names reindex, which can read it."""
+        with _opened(settings) as store:
+            store.upsert(TURNS, [make("ann", 0)])
+        _record_schema(settings, SCHEMA_VERSION - 1)
+        with pytest.raises(StoreMismatchError, match=f"schema version {SCHEMA_VERSION - 1}.*neuralstream reindex"):
+            open_store(settings, FINGERPRINT)
+        with rebuilding(settings, FINGERPRINT) as (old, new):
+            assert old.count(TURNS, EVERYTHING) == 1
+            new.upsert(TURNS, [make("ann", 0)])
+        with _opened(settings) as store:
+            assert store.count(TURNS, EVERYTHING) == 1
 
     def test_a_damaged_manifest_is_reported(self, settings):
         """An unreadable store.json is an error that names it, never an empty store."""
@@ -290,6 +302,13 @@ def _opened(settings, fingerprint=FINGERPRINT, *, check=True):
     return closing(open_store(settings, fingerprint, check=check))
 
 
+def _record_schema(settings, version):
+    manifest = settings.home / "store" / "store.json"
+    recorded = f'"schema_version": {SCHEMA_VERSION}'
+    assert recorded in manifest.read_text()
+    manifest.write_text(manifest.read_text().replace(recorded, f'"schema_version": {version}'))
+
+
 def _start(body, settings, *argv):
     """A process that has `store` open under `settings` and runs `body`."""
     script = (
@@ -319,7 +338,8 @@ def _kill(process):
 
 def _fill(store, make):
     """One turn and three gems that stay, and deleted ones whose text is MARK."""
-    store.upsert(TURNS, [make("ann", "kept", terms="redis port"), make("bob", "gone", terms=MARK, data={"text": MARK})])
+    kept = make("ann", "kept", vectors=VECTORS, terms="redis port")
+    store.upsert(TURNS, [kept, make("bob", "gone", terms=MARK, data={"text": MARK})])
     store.upsert(GEMS, [make("ann", n, kind="gem", vectors=("text",), topics=["redis"]) for n in range(3)])
     store.upsert(GEMS, [make("bob", "gem", kind="gem", data={"text": MARK})])
     store.delete(TURNS, Where("bob"))
