@@ -161,7 +161,9 @@ class EmbedSettings(_Table):
     """How texts become vectors."""
 
     batch_size: int = Field(32, ge=1, le=1024, description="texts per encoder call")
-    chunk_tokens: int = Field(0, ge=0, description="longest text embedded whole, in the model's tokens; 0 is its limit")
+    chunk_tokens: int = Field(
+        0, ge=0, description="longest chunk, in the model's tokens; 0: its limit, with Ollama 512"
+    )
     chunk_overlap: int = Field(32, ge=0, le=512, description="tokens that neighbouring chunks share")
     query_prefix: str | None = Field(None, description="put before queries; unset: what the model's card asks for")
     num_ctx: int = Field(8192, ge=256, description="context the Ollama server loads the embedder with, tokens")

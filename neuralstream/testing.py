@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from neuralstream.analysis import analyse
+from neuralstream.embed.vectors import means_of_chunks
 from neuralstream.extract.base import Extraction
 from neuralstream.tokens import count_tokens
 from neuralstream.types import Gem, Source, parse_time
@@ -66,19 +67,22 @@ class FakeEmbedder:
 
     Args:
         dim: length of a vector, a multiple of 8.
+        window: words a chunk of a stored text holds; a longer text is cut every so many words, without overlap.
     """
 
-    def __init__(self, dim: int = 64) -> None:
+    def __init__(self, dim: int = 64, *, window: int = 256) -> None:
         self.dim = dim
         self.name = f"fake-{dim}"
-        self.digest = hashlib.sha256(self.name.encode()).hexdigest()
+        self.digest = hashlib.sha256(f"{self.name} {window}".encode()).hexdigest()
+        self._window = window
+
+    def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
+        """Vectors of texts: for each text (chunks, dim) float32, rows L2-normalised."""
+        return [np.stack([self.embed_query(chunk) for chunk in self._cut(text)]) for text in texts]
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts: (n, dim) float32, L2-normalised."""
-        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for row, text in enumerate(texts):
-            vectors[row] = self.embed_query(text)
-        return vectors
+        """The mean of each text's chunks: (n, dim) float32, L2-normalised."""
+        return means_of_chunks(self.embed_chunks(texts), self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a text: (dim,) float32, L2-normalised; a text without words has a vector of its own."""
@@ -89,6 +93,12 @@ class FakeEmbedder:
             total += _word_vector("\0" + text, self.dim)
         normalised: Vectors = total / np.float32(np.linalg.norm(total))
         return normalised
+
+    def _cut(self, text: str) -> list[str]:
+        words = text.split()
+        if len(words) <= self._window:
+            return [text]
+        return [" ".join(words[start : start + self._window]) for start in range(0, len(words), self._window)]
 
 
 class ScriptedExtractor:
@@ -252,7 +262,8 @@ class ScriptedOllama:
             texts = [text[: longest * 4] for text in texts]
         elif any(count_tokens(text) > longest for text in texts):
             return OllamaReply.error("the input length exceeds the context length", 400)
-        return {"model": name, "embeddings": self.models[name].embed_documents(texts).tolist()}
+        model = self.models[name]
+        return {"model": name, "embeddings": means_of_chunks(model.embed_chunks(texts), model.dim).tolist()}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         ollama = self

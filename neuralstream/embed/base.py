@@ -32,11 +32,11 @@ class Embedder(Protocol):
         """Length of a vector."""
         ...
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts that are stored: (n, dim) float32, L2-normalised; n may be 0.
+    def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
+        """Vectors of texts that are stored: for each text (chunks, dim) float32, rows L2-normalised, in its order.
 
-        A text longer than the model's window is embedded in overlapping chunks whose vectors are averaged and
-        normalised again, so nothing is cut silently.
+        A text within the model's window is one chunk; a longer one overlapping chunks that leave nothing out, so that
+        it can be found by its best. `vectors.mean_of_chunks` is a text's one vector.
 
         Raises:
             EmbeddingError: the model answered with a wrong shape, NaN or a zero vector.
@@ -44,6 +44,13 @@ class Embedder(Protocol):
         """
         ...
 
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """The mean of each text's chunks: (n, dim) float32, L2-normalised; n may be 0."""
+        ...
+
     def embed_query(self, text: str) -> Vectors:
-        """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix."""
+        """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix.
+
+        A question longer than the window is the mean of its chunks.
+        """
         ...

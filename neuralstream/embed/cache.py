@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from neuralstream.embed.vectors import means_of_chunks
 from neuralstream.errors import StoreError
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ __all__ = ["CachedEmbedder"]
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS vectors (text BLOB, kind TEXT, vector BLOB, PRIMARY KEY (text, kind)) WITHOUT ROWID"
 )
-_DOCUMENT = "document"
+_CHUNKS = "chunks"
+"""The kind of a stored text's vectors: all of its chunks', one after the other."""
+
 _WAIT = 30.0
 """Seconds to wait for another process that writes."""
 
@@ -68,14 +71,18 @@ class CachedEmbedder:
         """Length of a vector."""
         return self._embedder.dim
 
+    def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
+        """Vectors of texts that are stored: for each text (chunks, dim) float32, rows L2-normalised."""
+        return self._embed(texts, _CHUNKS, self._embedder.embed_chunks)
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts that are stored: (n, dim) float32, L2-normalised."""
-        return self._embed(texts, _DOCUMENT, self._embedder.embed_documents)
+        """The mean of each text's chunks: (n, dim) float32, L2-normalised."""
+        return means_of_chunks(self.embed_chunks(texts), self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a question: (dim,) float32, L2-normalised."""
-        vectors = self._embed([text], self._query, lambda texts: self._embedder.embed_query(texts[0])[np.newaxis])
-        vector: Vectors = vectors[0]
+        found = self._embed([text], self._query, lambda texts: [self._embedder.embed_query(texts[0])[np.newaxis]])
+        vector: Vectors = found[0][0]
         return vector
 
     def forget(self, texts: Iterable[str]) -> int:
@@ -130,7 +137,7 @@ class CachedEmbedder:
                 self._connection.close()
                 self._connection = None
 
-    def _embed(self, texts: Sequence[str], kind: str, embed: Callable[[Sequence[str]], Vectors]) -> Vectors:
+    def _embed(self, texts: Sequence[str], kind: str, embed: Callable[[Sequence[str]], list[Vectors]]) -> list[Vectors]:
         unique = dict.fromkeys(texts)
         hashes = {text: _hash(text) for text in unique}
         found = self._read(list(hashes.values()), kind)
@@ -139,10 +146,7 @@ class CachedEmbedder:
             made = dict(zip((hashes[text] for text in missing), embed(missing), strict=True))
             self._write(made, kind)
             found |= made
-        vectors = np.empty((len(texts), self.dim), dtype=np.float32)
-        for row, text in enumerate(texts):
-            vectors[row] = found[hashes[text]]
-        return vectors
+        return [found[hashes[text]] for text in texts]
 
     def _read(self, hashes: Sequence[bytes], kind: str) -> dict[bytes, Vectors]:
         size = 4 * self.dim
@@ -152,14 +156,14 @@ class CachedEmbedder:
             found = {}
             for text in hashes:
                 row = connection.execute(query, (text, kind)).fetchone()
-                if row and len(row[0]) == size:
-                    found[text] = np.frombuffer(row[0], dtype="<f4").astype(np.float32)
+                if row and row[0] and len(row[0]) % size == 0:
+                    found[text] = np.frombuffer(row[0], dtype="<f4").astype(np.float32).reshape(-1, self.dim)
             return found
 
         return self._use(read) or {}
 
     def _write(self, vectors: dict[bytes, Vectors], kind: str) -> None:
-        rows = [(text, kind, vector.astype("<f4").tobytes()) for text, vector in vectors.items()]
+        rows = [(text, kind, chunks.astype("<f4").tobytes()) for text, chunks in vectors.items()]
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:

@@ -11,7 +11,15 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from neuralstream.config import EmbedSettings
-from neuralstream.embed.vectors import SHORTEST_CHUNK, check_chunking, digest_of, encodable, join_chunks, normalised
+from neuralstream.embed.vectors import (
+    SHORTEST_CHUNK,
+    check_chunking,
+    digest_of,
+    encodable,
+    mean_of_chunks,
+    means_of_chunks,
+    normalised,
+)
 from neuralstream.errors import EmbeddingError, MissingPartError
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
 
@@ -38,6 +46,10 @@ DOCUMENT_PREFIXES = {"nomic-embed-text": "search_document: ", "embeddinggemma": 
 _KEEP_ALIVE = "30m"
 """How long the server keeps the model loaded: longer than the pauses in a conversation."""
 
+_CHUNK_TOKENS = 512
+"""The longest chunk where `embed.chunk_tokens` is 0. Models here hold thousands of tokens, and one vector of them all
+is about their common subject: a sentence on something else, late in a long reply, would not be found by it."""
+
 _ESTIMATE_MARGIN = 0.75
 """Share of the model's context that a chunk of estimated length may fill; code has more tokens than prose."""
 
@@ -56,8 +68,9 @@ _SHORTEST_CHUNK_CHARS = 64
 class OllamaEmbedder:
     """A model on an Ollama server, asked at the first need.
 
-    The server has no tokenizer to ask, so long texts are cut by estimated tokens, and a chunk is halved where the
-    server says that it exceeds the model's context. Nothing is cut silently (`truncate` is off).
+    The server has no tokenizer to ask, so texts longer than 512 tokens, or `embed.chunk_tokens`, are cut by estimated
+    tokens, and a chunk is halved where the server says that it exceeds the model's context. Nothing is cut silently
+    (`truncate` is off).
 
     Args:
         url: http(s):// of the server.
@@ -106,25 +119,24 @@ class OllamaEmbedder:
     def dim(self) -> int:
         """Length of a vector, learnt from the first answer."""
         with self._lock:
-            if self._dim is None:
-                self._dim = int(self._ask(["dimension"]).shape[1])
-            return self._dim
+            return self._dim or int(self._ask(["dimension"]).shape[1])
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts that are stored: (n, dim) float32, L2-normalised.
+    def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
+        """Vectors of texts that are stored: for each text (chunks, dim) float32, rows L2-normalised.
 
         Raises:
             EmbeddingError: the model answered with a wrong shape, NaN or a zero vector.
             MissingPartError: the server does not answer, or does not have the model.
         """
-        if not len(texts):
-            return np.zeros((0, self.dim), dtype=np.float32)
-        return self._embed(texts, self._document_prefix)
+        return self._embed(texts, self._document_prefix) if len(texts) else []
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """The mean of each text's chunks: (n, dim) float32, L2-normalised."""
+        return means_of_chunks(self.embed_chunks(texts), self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix."""
-        vector: Vectors = self._embed([text], self._query_prefix)[0]
-        return vector
+        return mean_of_chunks(self._embed([text], self._query_prefix)[0])
 
     def close(self) -> None:
         """Close the connections to the server."""
@@ -133,7 +145,7 @@ class OllamaEmbedder:
                 self._opened.close()
                 self._opened = None
 
-    def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+    def _embed(self, texts: Sequence[str], prefix: str) -> list[Vectors]:
         longest = max(SHORTEST_CHUNK, self._longest_chunk() - count_tokens(prefix))
         chunks: list[str] = []
         owners: list[int] = []
@@ -141,28 +153,28 @@ class OllamaEmbedder:
             pieces = _split(encodable(text), longest, self._settings.chunk_overlap)
             chunks += pieces
             owners += [owner] * len(pieces)
-        vectors = np.empty((len(chunks), self.dim), dtype=np.float32)
+        found: list[list[Vectors]] = [[] for _ in texts]
         for start in range(0, len(chunks), self._settings.batch_size):
             batch = chunks[start : start + self._settings.batch_size]
-            vectors[start : start + len(batch)] = self._embed_batch(batch, prefix)
-        weights = [max(1, len(chunk)) for chunk in chunks]
-        return join_chunks(vectors, owners, weights, rows=len(texts), model=self.name)
+            mine = owners[start : start + len(batch)]
+            for owner, rows in zip(mine, self._embed_batch(batch, prefix), strict=True):
+                found[owner].append(rows)
+        return [np.concatenate(rows) for rows in found]
 
-    def _embed_batch(self, batch: Sequence[str], prefix: str) -> Vectors:
-        """Vectors of chunks; one by one where a chunk of the batch exceeds the context, that chunk in halves."""
+    def _embed_batch(self, batch: Sequence[str], prefix: str) -> list[Vectors]:
+        """A row for each chunk; where a chunk of the batch exceeds the context, one by one, that chunk in halves."""
         try:
-            return self._ask([prefix + chunk for chunk in batch])
+            return list(self._ask([prefix + chunk for chunk in batch])[:, np.newaxis])
         except _TooLongError as error:
             if len(batch) > 1:
-                return np.concatenate([self._embed_batch([chunk], prefix) for chunk in batch])
+                return [self._embed_batch([chunk], prefix)[0] for chunk in batch]
             chunk = batch[0]
             if len(chunk) <= _SHORTEST_CHUNK_CHARS:
                 raise EmbeddingError(f"{self.name} refuses {len(chunk)} characters as too long: {error}") from error
             middle = len(chunk) // 2
-            overlap = min(self._settings.chunk_overlap * CHARS_PER_TOKEN, middle // 2)
+            overlap = min(self._settings.chunk_overlap * CHARS_PER_TOKEN, middle // 4)
             halves = [chunk[: middle + overlap], chunk[middle - overlap :]]
-            vectors = np.concatenate([self._embed_batch([half], prefix) for half in halves])
-            return join_chunks(vectors, [0, 0], [len(half) for half in halves], rows=1, model=self.name)
+            return [np.concatenate([self._embed_batch([half], prefix)[0] for half in halves])]
 
     def _ask(self, texts: Sequence[str]) -> Vectors:
         answer = self._request(
@@ -176,7 +188,8 @@ class OllamaEmbedder:
         )
         vectors = normalised(answer.embeddings, rows=len(texts), model=self.name)
         with self._lock:
-            if self._dim is not None and vectors.shape[1] != self._dim:
+            self._dim = self._dim or vectors.shape[1]
+            if vectors.shape[1] != self._dim:
                 raise EmbeddingError(f"{self.name} answered with {vectors.shape[1]} dimensions after {self._dim}")
         return vectors
 
@@ -187,7 +200,7 @@ class OllamaEmbedder:
                 about = self._request(lambda client: client.show(self.name)).modelinfo or {}
                 limits = [int(value) for key, value in about.items() if key.endswith(".context_length")]
                 fits = int(min([self._settings.num_ctx, *limits]) * _ESTIMATE_MARGIN)
-                self._longest = min(self._settings.chunk_tokens or fits, fits)
+                self._longest = min(self._settings.chunk_tokens or _CHUNK_TOKENS, fits)
             return self._longest
 
     def _find_digest(self) -> str:

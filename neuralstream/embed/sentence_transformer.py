@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from neuralstream.config import EmbedSettings
-from neuralstream.embed.vectors import check_chunking, digest_of, encodable, join_chunks, normalised
+from neuralstream.embed.vectors import check_chunking, digest_of, encodable, mean_of_chunks, means_of_chunks, normalised
 from neuralstream.errors import EmbeddingError, MissingPartError, SettingsError
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ PACKAGED_DIM = 384
 
 _ALONE_BELOW = 8
 """Tokens. Shorter texts are encoded one by one: matrices of 2 or 3 rows take other kernels, with other last bits."""
+
+_CHARS_AT_ONCE = 1_000_000
+"""Characters of text that are held as tokens at once: some 30 MB, and enough texts to fill batches of equal length."""
 
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 """Names under which a sentence-transformers model keeps the prefix of stored texts, in the library's own order."""
@@ -79,23 +82,29 @@ class SentenceTransformerEmbedder:
         """Length of a vector."""
         return PACKAGED_DIM if self._packaged else self._encoder.dim
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of texts that are stored: (n, dim) float32, L2-normalised.
+    def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
+        """Vectors of texts that are stored: for each text (chunks, dim) float32, rows L2-normalised.
 
         Raises:
             EmbeddingError: the weights are not the published ones, or the model answered with NaN or a zero vector.
         """
         if not len(texts):
-            return np.zeros((0, self.dim), dtype=np.float32)
+            return []
         encoder = self._encoder
-        return self._embed([encoder.document_prefix + text for text in texts], encoder.bulk)
+        prefix = encoder.document_prefix
+        return [
+            rows for some in _portions(texts) for rows in self._embed([prefix + text for text in some], encoder.bulk)
+        ]
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """The mean of each text's chunks: (n, dim) float32, L2-normalised."""
+        return means_of_chunks(self.embed_chunks(texts), self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         """Vector of a question: (dim,) float32, L2-normalised; it does not wait while documents are embedded."""
         encoder = self._encoder
         prefix = encoder.query_prefix if self._settings.query_prefix is None else self._settings.query_prefix
-        vector: Vectors = self._embed([prefix + text], encoder.urgent)[0]
-        return vector
+        return mean_of_chunks(self._embed([prefix + text], encoder.urgent)[0])
 
     @property
     def _encoder(self) -> _Encoder:
@@ -106,20 +115,15 @@ class SentenceTransformerEmbedder:
                 self._loaded = _Encoder(self._folder, self.name, self._settings)
             return self._loaded
 
-    def _embed(self, texts: Sequence[str], pool: ThreadPoolExecutor) -> Vectors:
+    def _embed(self, texts: Sequence[str], pool: ThreadPoolExecutor) -> list[Vectors]:
         encoder = self._encoder
         chunks = encoder.split(texts)
         vectors = np.empty((len(chunks), encoder.dim), dtype=np.float32)
         batches = list(_equally_long(chunks, self._settings.batch_size))
         for batch, answer in zip(batches, pool.map(encoder.run, batches), strict=True):
             vectors[[chunk.number for chunk in batch]] = normalised(answer, rows=len(batch), model=self.name)
-        return join_chunks(
-            vectors,
-            [chunk.owner for chunk in chunks],
-            [len(chunk.features["input_ids"]) for chunk in chunks],
-            rows=len(texts),
-            model=self.name,
-        )
+        counts = np.bincount([chunk.owner for chunk in chunks], minlength=len(texts))
+        return np.split(vectors, np.cumsum(counts)[:-1])
 
 
 class _Chunk(NamedTuple):
@@ -172,6 +176,17 @@ class _Encoder:
         with torch.inference_mode():
             answer: Vectors = self._model(features)["sentence_embedding"].float().numpy()
         return answer
+
+
+def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in order, in parts of at most `_CHARS_AT_ONCE` characters or one text."""
+    start = size = 0
+    for end, text in enumerate(texts):
+        if end > start and size + len(text) > _CHARS_AT_ONCE:
+            yield texts[start:end]
+            start, size = end, 0
+        size += len(text)
+    yield texts[start:]
 
 
 def _equally_long(chunks: Sequence[_Chunk], size: int) -> Iterator[list[_Chunk]]:

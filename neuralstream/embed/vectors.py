@@ -1,4 +1,4 @@
-"""What every embedder does with what its model answers: check it, normalise it, join chunks, name the result."""
+"""What every embedder does with what its model answers: check it, normalise it, average chunks, name the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from neuralstream.embed.base import Vectors
 
-__all__ = ["SHORTEST_CHUNK", "check_chunking", "digest_of", "encodable", "join_chunks", "normalised"]
+__all__ = [
+    "SHORTEST_CHUNK",
+    "check_chunking",
+    "digest_of",
+    "encodable",
+    "mean_of_chunks",
+    "means_of_chunks",
+    "normalised",
+]
 
 SHORTEST_CHUNK = 16
 """Tokens. Below this, special tokens outweigh the text."""
@@ -42,29 +50,26 @@ def normalised(answer: Any, *, rows: int, model: str) -> Vectors:
     return unit
 
 
-def join_chunks(vectors: Vectors, owners: Sequence[int], weights: Sequence[int], *, rows: int, model: str) -> Vectors:
-    """Vectors of texts from those of their chunks: the mean weighted by chunk length, normalised again.
+def mean_of_chunks(rows: Vectors) -> Vectors:
+    """One vector of a text from those of its chunks: the direction of their mean, (chunks, dim) to (dim,).
 
-    Args:
-        vectors: (chunks, dim), one per chunk.
-        owners: the text each chunk belongs to, 0 to rows - 1.
-        weights: length of each chunk.
-        rows: how many texts there are; each owns at least one chunk.
-        model: named in an error.
-
-    Returns:
-        (rows, dim) float32, L2-normalised.
+    A text of one chunk keeps that chunk's vector to the last bit. Chunks whose vectors cancel out, which no real text
+    has, are answered by the first.
     """
-    owner = np.asarray(owners)
-    weight = np.asarray(weights, dtype=np.float64)
-    joined = np.zeros((rows, vectors.shape[1]), dtype=np.float32)
-    joined[owner] = vectors
-    # A text of one chunk keeps that chunk's vector to the last bit, whatever else came along in the call.
-    for row in np.flatnonzero(np.bincount(owner, minlength=rows) > 1):
-        mine = owner == row
-        mean = np.average(vectors[mine], axis=0, weights=weight[mine])
-        joined[row] = normalised(mean[np.newaxis], rows=1, model=model)[0]
-    return joined
+    if len(rows) == 1:
+        only: Vectors = rows[0]
+        return only
+    total = np.sum(rows, axis=0, dtype=np.float64)
+    length = float(np.linalg.norm(total))
+    return np.asarray(total / length if length else rows[0], dtype=np.float32)
+
+
+def means_of_chunks(texts: Sequence[Vectors], dim: int) -> Vectors:
+    """`mean_of_chunks` of each text: (n, dim); n may be 0."""
+    means = np.empty((len(texts), dim), dtype=np.float32)
+    for row, chunks in enumerate(texts):
+        means[row] = mean_of_chunks(chunks)
+    return means
 
 
 def digest_of(weights: str, settings: EmbedSettings, *names: str) -> str:

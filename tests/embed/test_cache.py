@@ -20,9 +20,9 @@ class CountingEmbedder:
         self._fake = FakeEmbedder(dim)
         self.name, self.digest, self.dim = self._fake.name, self._fake.digest, dim
 
-    def embed_documents(self, texts):
+    def embed_chunks(self, texts):
         self.seen.update(texts)
-        return self._fake.embed_documents(texts)
+        return self._fake.embed_chunks(texts)
 
     def embed_query(self, text):
         self.seen[text] += 1
@@ -52,6 +52,18 @@ def test_a_text_is_embedded_once(opened):
     again, seen_again = opened()
     assert np.array_equal(again.embed_documents(["c", "a b"]), first[[1, 0]])
     assert not seen_again
+
+
+def test_every_chunk_of_a_long_text_is_kept(opened):
+    """A long text comes back with its chunks, bit for bit, beside short ones."""
+    texts = ["short", " ".join(f"word{number}" for number in range(600)), "also short"]
+    cache, seen = opened()
+    made = cache.embed_chunks(texts)
+    seen.clear()
+    again = opened()[0].embed_chunks(texts[::-1])[::-1]
+    assert [rows.shape for rows in again] == [(1, 64), (3, 64), (1, 64)]
+    assert all(np.array_equal(found, rows) for found, rows in zip(again, made, strict=True))
+    assert not seen
 
 
 def test_queries_and_documents_are_kept_apart(opened):

@@ -108,3 +108,41 @@ def test_nothing_of_a_long_text_is_lost(embedder):
     plain, ending = embedder.embed_documents([filler, filler + "Redis listens on port 6381. " * 200])
     question = embedder.embed_query("On which port does redis listen?")
     assert ending @ question > plain @ question + 0.01
+
+
+def test_a_text_within_the_window_is_one_chunk(embedder):
+    """Short texts have one row, to the last bit the vector of the text; no texts have none."""
+    chunks = embedder.embed_chunks(TEXTS)
+    assert [rows.shape for rows in chunks] == [(1, embedder.dim)] * len(TEXTS)
+    exact = not isinstance(embedder, OllamaEmbedder) or not LIVE
+    whole = embedder.embed_documents(TEXTS)
+    assert np.array_equal(np.concatenate(chunks), whole) if exact else np.allclose(chunks, whole, atol=1e-3)
+    assert embedder.embed_chunks([]) == []
+
+
+def test_a_long_text_is_the_direction_of_the_mean_of_its_chunks(embedder):
+    """Texts of one call keep their order, rows have length 1, and a text's one vector is made of its rows."""
+    texts = ["short", "The weather was mild and the lake lay still. " * 600, "also short"]
+    chunks = embedder.embed_chunks(texts)
+    assert [len(rows) > 1 for rows in chunks] == [False, True, False]
+    assert all(rows.dtype == np.float32 for rows in chunks)
+    assert np.allclose(np.linalg.norm(np.concatenate(chunks), axis=1), 1, atol=CLOSE)
+    mean = chunks[1].mean(axis=0)
+    assert np.allclose(embedder.embed_documents(texts)[1], mean / np.linalg.norm(mean), atol=1e-3 if LIVE else CLOSE)
+
+
+def test_a_fact_in_the_last_paragraph_of_a_long_reply_is_found(embedder):
+    """By its best chunk, a reply of 3,000 words is nearer to a question about its end than by its mean."""
+    topics = ("migrations", "retries", "logging", "caching", "packaging", "tracing", "quotas", "fixtures")
+    reply = "\n\n".join(
+        f"Part {number} is about {topics[number % 8]}. Before anybody touches {topics[number % 8]}, agree "
+        "with the team on what good looks like, write it down where newcomers read it, and change one thing at a time."
+        for number in range(96)
+    )
+    fact = "The staging redis listens on port 6381."
+    assert len(reply.split()) > 3000
+    without, ending = embedder.embed_chunks([reply, f"{reply}\n\n{fact}"])
+    question = embedder.embed_query("On which port does the staging redis listen?")
+    best, blank = (ending @ question).max(), (without @ question).max()
+    assert best > blank + 0.03
+    assert best > float(np.mean(ending, axis=0) @ question) + 0.03

@@ -94,7 +94,7 @@ def test_long_texts_are_cut_to_fit_the_models_own_context(server, connect):
 
 
 def test_a_chunk_the_server_refuses_is_halved(server, connect):
-    """Where the estimate was too low, halves are embedded and averaged, and other texts of the batch are unharmed."""
+    """Where the estimate was too low, halves become chunks of their own, and other texts of the batch are unharmed."""
 
     def refuse(request):
         if any(len(text) > 300 for text in request.body["input"]):
@@ -103,9 +103,19 @@ def test_a_chunk_the_server_refuses_is_halved(server, connect):
 
     server.script("/api/embed", refuse)
     text = "redis port lake sunrise " * 40
-    vectors = connect()[0].embed_documents(["short", text])
-    assert np.allclose(vectors[0], FakeEmbedder().embed_query("short"), atol=1e-6)
-    assert vectors[1] @ FakeEmbedder().embed_query(text) > 0.9
+    short, long = connect()[0].embed_chunks(["short", text])
+    assert np.allclose(short, FakeEmbedder().embed_query("short"), atol=1e-6)
+    assert len(long) == 8
+    assert (long @ FakeEmbedder().embed_query(text)).min() > 0.9
+
+
+def test_a_large_context_is_not_filled_with_one_chunk(server, connect):
+    """A text of several subjects gets a vector for every 512 tokens, or as many as `embed.chunk_tokens` says."""
+    text = "redis port lake sunrise " * 600
+    connect()[0].embed_chunks([text])
+    assert {len(chunk) > 512 * 4 for chunk in inputs(server)} == {False}
+    server.requests.clear()
+    assert [len(rows) for rows in connect(chunk_tokens=6000)[0].embed_chunks([text])] == [1]
 
 
 def test_a_model_that_refuses_everything_is_an_error(server, connect):

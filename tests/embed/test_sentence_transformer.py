@@ -45,8 +45,8 @@ def test_torch_keeps_its_threads_for_the_rest_of_the_process(minilm):
         assert thread.submit(torch.get_num_threads).result() == torch.get_num_threads() == before
 
 
-def test_a_long_text_is_the_mean_of_its_chunks(minilm):
-    """Chunks overlap by `chunk_overlap` tokens, hold at most 256, and are weighted by length."""
+def test_a_long_text_is_cut_into_overlapping_chunks(minilm):
+    """Chunks overlap by `chunk_overlap` tokens and hold at most 256; a question is the mean of its chunks."""
     encoder = minilm._encoder
     text = " ".join(f"word{number}" for number in range(400))
     chunks = [chunk.features["input_ids"] for chunk in encoder.split([text])]
@@ -54,8 +54,23 @@ def test_a_long_text_is_the_mean_of_its_chunks(minilm):
     assert max(map(len, chunks)) == 256
     assert chunks[0][-33:-1] == chunks[1][1:33]
     parts = np.concatenate([encoder.run([chunk]) for chunk in encoder.split([text])])
-    mean = np.average(parts, axis=0, weights=[len(chunk) for chunk in chunks])
+    assert np.allclose(minilm.embed_chunks([text])[0], parts, atol=1e-6)
+    mean = parts.mean(axis=0)
     assert np.allclose(minilm.embed_query(text), mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_many_long_texts_are_tokenised_in_portions(minilm, monkeypatch):
+    """No more text is held as tokens at once than the limit, and the portions change no bit."""
+    texts = [f"Part {number}: " + "the lake lay still. " * (number % 3 * 100) for number in range(7)]
+    whole = minilm.embed_chunks(texts)
+    sizes = []
+    split = minilm._encoder.split
+    monkeypatch.setattr(minilm._encoder, "split", lambda some: (sizes.append(sum(map(len, some))), split(some))[1])
+    monkeypatch.setattr(sentence_transformer, "_CHARS_AT_ONCE", 4100)
+    portions = minilm.embed_chunks(texts)
+    assert len(sizes) > 2
+    assert max(sizes) <= 4100
+    assert all(np.array_equal(rows, same) for rows, same in zip(portions, whole, strict=True))
 
 
 def test_chunk_settings_are_part_of_the_digest():
