@@ -1,19 +1,15 @@
 """Load a labelled data set through the memory that serves, ask its questions, score what comes back.
 
-Each conversation is one user of one memory in the run's own folder, on the embedded engines whatever the settings name:
-measuring never touches the memory that is served. Turns are captured in order, session by session, under a clock that
-shows their own times; sessions end where they end in the log, and every question is asked as of its own date, else as
-of the last turn's time.
+Each conversation is one user of one memory in the run's own folder, filled as `filling.py` says; every question
+is asked as of its own date, else as of the last turn's time.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
@@ -22,10 +18,10 @@ import numpy as np
 from neuralstream.config import Settings
 from neuralstream.errors import DatasetError, InputError
 from neuralstream.extract import make_extractor
-from neuralstream.stream import NeuralStream
-from neuralstream.types import Hit, Lane, Mode, Turn
+from neuralstream.types import Hit, Lane, Mode
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
+from neuralstream.workbench.filling import Progress, TurnClock, asked_at, filled_memory
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
 from neuralstream.workbench.scoring import SEED, InjectedTokens, dataset_facts, gem_facts, lane_metrics, query_result
 from neuralstream.workbench.stats import RESAMPLES
@@ -34,19 +30,15 @@ if TYPE_CHECKING:
     from neuralstream.embed.base import Embedder
     from neuralstream.extract.base import Batch, Extraction, Extractor
     from neuralstream.logs.base import Conversation
+    from neuralstream.stream import NeuralStream
 
 __all__ = ["DEPTH", "MODES", "Progress", "evaluate"]
-
-Progress = Callable[[str, int, int], None]
-"""Told the stage, what is done, and how much there is to do."""
 
 MODES: tuple[str, ...] = get_args(Mode)
 """What is compared where nothing is named; the workbench's own baselines are extra."""
 
 DEPTH = 100
 """How deep a ranking is read: MRR and evidence at a budget see this many hits. 2,000 tokens hold about 60 of them."""
-
-_OWN_FOLDER = {"worker": "inline", "redis_url": None, "qdrant_url": None, "retention": None, "max_disk_mb": None}
 
 
 def evaluate(
@@ -87,18 +79,11 @@ def evaluate(
     out.mkdir(parents=True, exist_ok=True)
     settings = settings or Settings()
     metered = _MeteredExtractor(extractor or make_extractor(settings))
-    clock = _TurnClock()
+    clock = TurnClock()
     began = time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory(prefix="data-", dir=out) as home,
-        NeuralStream(
-            settings.model_copy(update={**_OWN_FOLDER, "home": Path(home)}),
-            clock=clock,
-            embedder=embedder,
-            extractor=metered,
-        ) as memory,
-    ):
-        _fill(memory, dataset, clock, progress)
+    with filled_memory(
+        dataset, settings, out, clock=clock, embedder=embedder, extractor=metered, progress=progress
+    ) as memory:
         filled = time.perf_counter()
         latencies: dict[tuple[str, str], list[float]] = defaultdict(list)
         results = _ask(memory, dataset, clock, modes, lanes, k=k, depth=depth, latencies=latencies, progress=progress)
@@ -141,16 +126,6 @@ def evaluate(
     )
 
 
-@dataclass
-class _TurnClock:
-    """Shows the time of the session being captured."""
-
-    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 class _MeteredExtractor:
     """Adds up what an extractor's answers cost."""
 
@@ -177,29 +152,10 @@ def _check(dataset: datasets.Dataset, modes: Sequence[str], lanes: Sequence[str]
         raise DatasetError(f"{dataset.name} has no question with evidence; only a labelled set can be scored")
 
 
-def _fill(memory: NeuralStream, dataset: datasets.Dataset, clock: _TurnClock, progress: Progress | None) -> None:
-    total = sum(len(conversation.turns) for conversation in dataset.conversations)
-    done = 0
-    for conversation in dataset.conversations:
-        last = {turn.session_id: position for position, turn in enumerate(conversation.turns)}
-        waiting: list[Turn] = []
-        for position, turn in enumerate(conversation.turns):
-            waiting.append(replace(turn, user_id=conversation.name))
-            if last[turn.session_id] == position:
-                clock.now = turn.created_at or clock.now
-                memory.capture_all(waiting)
-                memory.end_session(turn.session_id, user_id=conversation.name)
-                done += len(waiting)
-                waiting.clear()
-                if progress:
-                    progress("capture", done, total)
-    memory.flush()
-
-
 def _ask(
     memory: NeuralStream,
     dataset: datasets.Dataset,
-    clock: _TurnClock,
+    clock: TurnClock,
     modes: Sequence[str],
     lanes: Sequence[Lane],
     *,
@@ -212,14 +168,14 @@ def _ask(
     results: list[QueryResult] = []
     for conversation in dataset.conversations:
         asked = [question for question in conversation.questions if question.evidence]
-        latest = max((turn.created_at for turn in conversation.turns if turn.created_at), default=clock.now)
         cost = InjectedTokens()
         for lane in lanes:
             for mode in modes:
                 search = _searcher(memory, conversation, lane, mode, depth)
                 for question in asked:
+                    moment = asked_at(conversation, question, clock)
                     began = time.perf_counter()
-                    hits = search(question.text, question.asked_at or latest)
+                    hits = search(question.text, moment)
                     latencies[lane, mode].append(time.perf_counter() - began)
                     results.append(query_result(conversation, question, lane, mode, hits, k=k, cost=cost))
                     if progress:
