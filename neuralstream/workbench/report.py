@@ -21,8 +21,11 @@ __all__ = [
     "failing",
     "format_table",
     "gem_rows",
+    "interval_text",
     "judge",
     "markdown",
+    "markdown_table",
+    "p_text",
     "verdict_rows",
     "write_markdown",
 ]
@@ -60,7 +63,7 @@ def comparison_rows(run: Run) -> list[list[Any]]:
     rows: list[list[Any]] = [["lane", "mode", *(_TITLES.get(name, name) for name in shown), "95 % interval"]]
     for lane, mode, overall, intervals in _modes(run):
         headline = HEADLINE[lane]
-        rows.append([lane, mode, *(overall.get(name) for name in shown), _interval(headline, intervals[headline])])
+        rows.append([lane, mode, *(overall.get(name) for name in shown), interval_text(headline, intervals[headline])])
     return rows
 
 
@@ -106,8 +109,8 @@ def verdict_rows(run: Run) -> list[list[Any]]:
         few = found.clusters < MIN_CLUSTERS
         rows.append(
             [
-                *(lane, f"{new} - {old}", measure, found.difference, _interval("", found.interval), _p(p)),
-                *(_p(found.p_questions) if few else None, f"{found.wins}/{found.ties}/{found.losses}", said),
+                *(lane, f"{new} - {old}", measure, found.difference, interval_text("", found.interval), p_text(p)),
+                *(p_text(found.p_questions) if few else None, f"{found.wins}/{found.ties}/{found.losses}", said),
             ]
         )
     return rows
@@ -143,11 +146,11 @@ def markdown(run: Run) -> str:
         f"core `{run.manifest['core_digest']}`, embedder {run.manifest['embedder']['name']}, "
         f"extractor {run.manifest['extractor']}, bootstrap seed {run.manifest['seeds']['bootstrap']}."
     )
-    parts = [f"# {data['name']}", about, f"Made by `{_command(run)}`.", _markdown_table(comparison_rows(run))]
+    parts = [f"# {data['name']}", about, f"Made by `{_command(run)}`.", markdown_table(comparison_rows(run))]
     if len(gem_rows(run)) > 1:
-        parts.append(_markdown_table(gem_rows(run)))
+        parts.append(markdown_table(gem_rows(run)))
     if len(verdict_rows(run)) > 1:
-        parts += ["## Is the difference real?", _markdown_table(verdict_rows(run))]
+        parts += ["## Is the difference real?", markdown_table(verdict_rows(run))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -175,13 +178,14 @@ def _command(run: Run) -> str:
     return f"neuralstream eval --dataset {spec} --modes {modes} --lane {lanes} --out DIR"
 
 
-def _interval(measure: str, ends: Sequence[float] | None) -> str | None:
+def interval_text(measure: str, ends: Sequence[float] | None) -> str | None:
+    """An interval after its measure's name; None where there were too few clusters for one."""
     if ends is None or ends[0] != ends[0]:
         return None
     return f"{measure} {ends[0]:.3f} to {ends[1]:.3f}".strip()
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
     """A p value, which is never zero."""
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
@@ -192,6 +196,7 @@ def _cell(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _markdown_table(rows: Sequence[Sequence[Any]]) -> str:
+def markdown_table(rows: Sequence[Sequence[Any]]) -> str:
+    """Rows under a header as a Markdown table: numbers with three decimals; a missing value is a dash."""
     lines = ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

@@ -58,7 +58,7 @@ def test_candidate_is_compared_with_the_others(run):
 
 def test_no_p_is_printed_as_zero():
     """A p too small for three decimals says so."""
-    assert [report._p(value) for value in (1, 0.0312, 0.0001)] == ["1.000", "0.031", "<0.001"]
+    assert [report.p_text(value) for value in (1, 0.0312, 0.0001)] == ["1.000", "0.031", "<0.001"]
 
 
 def test_failing(run):
