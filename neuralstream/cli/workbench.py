@@ -1,10 +1,11 @@
-"""Commands of the workbench: evaluating, data sets, notebooks. The workbench loads on first use."""
+"""Commands of the workbench: evaluating, tuning, data sets, notebooks. The workbench loads on first use."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from neuralstream.cli import tune
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import note, print_json, print_table, print_text, progress
 from neuralstream.errors import InputError
@@ -24,6 +25,7 @@ notebooks = group("Notebooks of the workbench.")
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.add_typer(commands)
+    tune.add_to(app)
     app.add_typer(data_sets, name="datasets")
     app.add_typer(notebooks, name="notebook")
 

@@ -1,0 +1,73 @@
+"""The command that fits hybrid's weights. The workbench loads on first use."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neuralstream.cli.options import Call, JsonOption, command
+from neuralstream.cli.output import note, print_json, print_table, print_text, progress
+
+__all__ = ["add_to"]
+
+commands = typer.Typer()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.add_typer(commands)
+
+
+@command(commands, "tune")
+def tune(
+    call: Call,
+    *,
+    dataset: Annotated[
+        list[str],
+        typer.Option("--dataset", metavar="SPEC", help="Labelled logs: [FORMAT:]NAME-OR-PATH[@SPLIT]; repeatable."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Settings file (TOML) to write.", dir_okay=False)],
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Also write all tables as Markdown.", dir_okay=False)
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option("--tables", metavar="DIR", help="Keep what was indexed there, and use it again.", file_okay=False),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds that conversations are dealt to.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write weights that the rule refuses.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit hybrid's weights to labelled logs, and say what they are worth on others.
+
+    Nothing is written, and the exit code is 1, where the fit ranks a data set worse than its best single signal.
+    """
+    from neuralstream.retrieve.features import GROUPS, SIGNALS
+    from neuralstream.workbench import tune_report
+    from neuralstream.workbench.tables import collect_all
+    from neuralstream.workbench.tune import tune as fit
+
+    settings = call.settings()
+    in_force = {kind: getattr(settings.retrieval, kind).weights for kind in ("people", "assistant")}
+    with progress() as shown:
+        collected = collect_all(dataset, settings, tables, progress=shown)
+        tuning = fit(collected, in_force, SIGNALS, groups=GROUPS, seed=seed, progress=shown)
+    if as_json:
+        print_json(tune_report.as_json(tuning))
+    else:
+        for rows in (tune_report.result_rows, tune_report.verdict_rows, tune_report.weight_rows):
+            columns, *lines = rows(tuning)
+            print_table(columns, lines)
+            print_text("")
+    for warning in tuning.warnings:
+        note(f"warning: {warning}")
+    for refusal in tuning.refusals:
+        note(f"REFUSED: {refusal}")
+    if report:
+        report.write_text(tune_report.markdown(tuning), encoding="utf-8")
+        note(f"report written to {report}")
+    if tuning.refusals and not force:
+        note(f"{out} was not written; --force writes it all the same")
+        raise typer.Exit(1)
+    tune_report.write_settings(tuning, settings, out)
+    note(f"weights written to {out}")
