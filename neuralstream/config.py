@@ -41,6 +41,7 @@ __all__ = [
     "BufferSettings",
     "EmbedSettings",
     "ExtractSettings",
+    "LlmSettings",
     "RetrievalSettings",
     "SettingFact",
     "Settings",
@@ -94,8 +95,8 @@ Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_posi
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""No signal counts against a hit: weights below 0, fitted on one kind of log, break on others."""
+Weight = Annotated[float, Field(allow_inf_nan=False)]
+"""Of a signal, 0 or more; only a prior may count against a hit (`retrieve.features.check_weights`)."""
 
 
 class _Table(BaseModel):
@@ -112,7 +113,7 @@ class RankingSettings(_Table):
     bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
     bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
     weights: dict[str, Weight] = Field(
-        default_factory=_equal_weights, description="hybrid's weight per standardised signal"
+        default_factory=_equal_weights, description="hybrid's weight per standardised feature"
     )
 
 
@@ -122,7 +123,7 @@ class AssistantRankingSettings(RankingSettings):
     bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
     weights: dict[str, Weight] = Field(
         default_factory=lambda: _equal_weights() | {"dense": 4.0, "bm25_session": 0.5},
-        description="hybrid's weight per standardised signal",
+        description="hybrid's weight per standardised feature",
     )
 
 
@@ -173,6 +174,13 @@ class EmbedSettings(_Table):
     num_ctx: int = Field(8192, ge=256, description="context the Ollama server loads the embedder with, tokens")
     timeout: Duration = Field(timedelta(seconds=60), description="longest wait for one embedding call")
     cache: bool = Field(True, description="keep vectors on disk by model and text hash")
+
+
+class LlmSettings(_Table):
+    """The language model, where one is configured."""
+
+    num_ctx: int = Field(8192, ge=2048, description="context the Ollama server loads `gem_model` with, tokens")
+    timeout: Duration = Field(timedelta(minutes=5), description="longest wait for one answer of `gem_model`")
 
 
 class BufferSettings(_Table):
@@ -246,12 +254,13 @@ class Settings(_Table):
     retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
     extract: ExtractSettings = Field(default_factory=ExtractSettings)
     embed: EmbedSettings = Field(default_factory=EmbedSettings)
+    llm: LlmSettings = Field(default_factory=LlmSettings)
     buffer: BufferSettings = Field(default_factory=BufferSettings)
 
     _CANNOT_CHANGE_A_RESULT = frozenset(
         {
             "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "worker", "user_id",
-            "store_timeout", "buffer", "max_disk_mb", "collection",
+            "store_timeout", "buffer", "llm", "max_disk_mb", "collection",
         }
     )  # fmt: skip
 

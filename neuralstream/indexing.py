@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralstream.analysis import ANALYSER
+from neuralstream.embed.vectors import mean_of_chunks
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError
 from neuralstream.retrieve.documents import (
@@ -27,17 +28,32 @@ from neuralstream.retrieve.documents import (
     gem_heading_terms,
     gem_index,
     gem_terms,
+    part_terms,
     stretch_point_id,
+    traits,
     turn_heading_terms,
     turn_point_id,
     turn_terms,
+    user_text,
 )
 from neuralstream.store.base import Fingerprint, Point, Where
-from neuralstream.store.schema import GEMS, TERMS, TERMS_DATED, TERMS_NEAR, TURNS, VECTOR_NEAR, VECTOR_TEXT
+from neuralstream.store.schema import (
+    GEMS,
+    TERMS,
+    TERMS_DATED,
+    TERMS_NEAR,
+    TERMS_REPLY,
+    TERMS_USER,
+    TURNS,
+    VECTOR_CHUNKS,
+    VECTOR_NEAR,
+    VECTOR_TEXT,
+    VECTOR_USER,
+)
 from neuralstream.types import Gem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder, Vectors
@@ -75,8 +91,8 @@ class Indexer:
         Raises:
             InputError: a turn has no index or time yet, because it was not captured.
         """
-        vectors = self._embed(turns) if embed else [None] * len(turns)
-        points = [_turn_point(turn, vector) for turn, vector in zip(turns, vectors, strict=True)]
+        vectors = self._embed(turns) if embed else [{} for _ in turns]
+        points = [_turn_point(turn, named) for turn, named in zip(turns, vectors, strict=True)]
         points.sort(key=_place)
         with self._lock:
             for (user_id, session_id), group in groupby(points, key=_session):
@@ -95,7 +111,7 @@ class Indexer:
         """
         vectors = self._embed(gems)
         with self._lock:
-            points = [self._gem_point(gem, vector) for gem, vector in zip(gems, vectors, strict=True)]
+            points = [self._gem_point(gem, named) for gem, named in zip(gems, vectors, strict=True)]
             points.sort(key=_place)
             if points:
                 self._store.upsert(GEMS, points)
@@ -112,30 +128,34 @@ class Indexer:
             if turns:
                 self._write_turns(session, turns)
             gems = self._store.scroll(GEMS, replace(session, kind="gem"), with_vectors=True)
-            points = [self._gem_point(Gem.from_dict(gem.payload["data"]), gem.vectors.get(VECTOR_TEXT)) for gem in gems]
+            points = [self._gem_point(Gem.from_dict(gem.payload["data"]), gem.vectors) for gem in gems]
             if points:
                 self._store.upsert(GEMS, points)
 
-    def _embed(self, items: Sequence[Turn | Gem]) -> list[Vectors | None]:
-        """A vector for each item whose text says something."""
-        texts = [text for item in items for text in texts_of(item)]
-        vectors = iter(self._embedder.embed_documents(texts) if texts else ())
-        return [next(vectors) if texts_of(item) else None for item in items]
+    def _embed(self, items: Sequence[Turn | Gem]) -> list[dict[str, Vectors]]:
+        """The vectors of each item by name, those of a neighbourhood apart; none where its text says nothing."""
+        texts = {text for item in items for text in texts_of(item)}
+        ordered = sorted(texts)
+        rows = dict(zip(ordered, self._embedder.embed_chunks(ordered) if ordered else (), strict=True))
+        return [_item_vectors(item, rows) for item in items]
 
     def _write_turns(self, session: Where, new: Sequence[Point]) -> None:
         """Store turns of one session, in order, and renew what depends on them."""
-        first, last = _index(new[0]), _index(new[-1])
-        known = {
-            point.id: point for point in self._read_turns(session, first - 2 * self._reach, last + 2 * self._reach)
-        }
+        first, last, reach = _index(new[0]), _index(new[-1]), max(self._reach, 1)
+        known = {point.id: point for point in self._read_turns(session, first - 2 * reach, last + 2 * reach)}
         known.update((point.id, point) for point in new)
         in_order = sorted(known.values(), key=_place)
-        changed = {_index(point) + step for point in new for step in range(-self._reach, self._reach + 1)}
-        around = self._neighbourhoods(in_order)
-        self._store.upsert(TURNS, [_with_near(point, near) for point, near in around if _index(point) in changed])
+        at = {_index(point): point.id for point in in_order}
+        changed = {_index(point) + step for point in new for step in range(-reach, reach + 1)}
+        renewed = [
+            _with_near(point, near, before=at.get(_index(point) - 1))
+            for point, near in self._neighbourhoods(in_order)
+            if _index(point) in changed
+        ]
+        self._store.upsert(TURNS, renewed)
         self._write_stretches(session, first, last)
         # The neighbours too: they were written again with the cover they had when they were read.
-        self._mark_covered(session, first - self._reach, last + self._reach)
+        self._mark_covered(session, first - reach, last + reach)
 
     def _neighbourhoods(self, turns: Sequence[Point]) -> Iterator[tuple[Point, Sequence[Point]]]:
         """Each turn of a session, in order, with those at most `neighbours` places away, itself included."""
@@ -174,7 +194,7 @@ class Indexer:
         found = self._store.scroll(TURNS, where, with_vectors=with_vectors)
         return sorted((Point(*record) for record in found), key=_place)
 
-    def _gem_point(self, gem: Gem, vector: Vectors | None) -> Point:
+    def _gem_point(self, gem: Gem, vectors: Mapping[str, Vectors]) -> Point:
         around = self._neighbourhood(gem)
         speakers = dict.fromkeys(name for turn in around if _cites(gem, turn) for name in turn.payload["speakers"])
         plain, terms = gem.to_dict(), gem_terms(gem)
@@ -190,11 +210,12 @@ class Indexer:
                 "topics": plain["topics"],
                 "entities": plain["entities"] or list(find_entities(gem.content)),
                 "status": gem.status,
+                "length": len(terms),
                 TERMS: " ".join(terms),
                 TERMS_DATED: " ".join((*gem_heading_terms(gem, speakers), *terms)),
                 "data": plain,
             },
-            _vectors(text=vector),
+            vectors,
         )
         return _with_near(point, [point, *around])
 
@@ -216,15 +237,27 @@ def fingerprint(embedder: Embedder) -> Fingerprint:
 
 def texts_of(item: Turn | Gem) -> tuple[str, ...]:
     """The exact texts that are embedded for a turn or gem, so that they can be deleted from an embedding cache."""
-    text = embedded_text(item)
-    return (text,) if text.strip() else ()
+    return tuple(text for text in (embedded_text(item), user_text(item)) if text.strip())
 
 
-def _turn_point(turn: Turn, vector: Vectors | None) -> Point:
+def _item_vectors(item: Turn | Gem, rows: Mapping[str, Vectors]) -> dict[str, Vectors]:
+    """Vectors by name, from the chunks of its texts; chunks of its own only where there are several."""
+    named: dict[str, Vectors] = {}
+    if (whole := embedded_text(item)) in rows:
+        named[VECTOR_TEXT] = mean_of_chunks(rows[whole])
+        if len(rows[whole]) > 1:
+            named[VECTOR_CHUNKS] = rows[whole]
+    if (asked := user_text(item)) in rows:
+        named[VECTOR_USER] = mean_of_chunks(rows[asked])
+    return named
+
+
+def _turn_point(turn: Turn, vectors: Mapping[str, Vectors]) -> Point:
     """A turn by itself: its neighbourhood and whether a gem covers it are still to be found out."""
     if turn.index is None:
         raise InputError(f"turn {turn.turn_id} has no index yet; capture() assigns it")
     terms, heading, plain = turn_terms(turn), turn_heading_terms(turn), turn.to_dict()
+    asked, replied = part_terms(turn)
     payload = {
         "user_id": turn.user_id,
         "kind": "turn",
@@ -237,7 +270,9 @@ def _turn_point(turn: Turn, vector: Vectors | None) -> Point:
         TERMS_DATED: " ".join(heading + terms),
         "data": plain,
     }
-    return Point(turn_point_id(turn.user_id, turn.turn_id), payload, _vectors(text=vector))
+    payload |= traits(turn)
+    payload |= {TERMS_USER: " ".join(asked), TERMS_REPLY: " ".join(replied)} if asked or replied else {}
+    return Point(turn_point_id(turn.user_id, turn.turn_id), payload, vectors)
 
 
 def _stretch_point(turns: Sequence[Point]) -> Point:
@@ -253,12 +288,15 @@ def _stretch_point(turns: Sequence[Point]) -> Point:
     return Point(stretch_point_id(user_id, session_id, index // STRETCH), payload)
 
 
-def _with_near(point: Point, near: Sequence[Point]) -> Point:
-    """The point with the tokens of its neighbourhood and the direction of the mean of its vectors."""
+def _with_near(point: Point, near: Sequence[Point], before: str | None = None) -> Point:
+    """The point with the tokens of its neighbourhood, the direction of the mean of its vectors, and the turn before."""
     terms = " ".join(one.payload[TERMS] for one in near)
     vectors = [one.vectors[VECTOR_TEXT] for one in near if VECTOR_TEXT in one.vectors]
-    named = _vectors(text=point.vectors.get(VECTOR_TEXT), near=_direction(vectors) if vectors else None)
-    return Point(point.id, {**point.payload, TERMS_NEAR: terms}, named)
+    direction = _direction(vectors) if vectors else None
+    named = {name: vector for name, vector in point.vectors.items() if name != VECTOR_NEAR}
+    named |= {} if direction is None else {VECTOR_NEAR: direction}
+    payload = {**point.payload, TERMS_NEAR: terms} | ({} if before is None else {"before": before})
+    return Point(point.id, payload, named)
 
 
 def _direction(vectors: Sequence[Vectors]) -> Vectors | None:
@@ -266,11 +304,6 @@ def _direction(vectors: Sequence[Vectors]) -> Vectors | None:
     total = np.sum(vectors, axis=0, dtype=np.float64)
     length = float(np.linalg.norm(total))
     return np.asarray(total / length, np.float32) if length > 0 else None
-
-
-def _vectors(*, text: Vectors | None, near: Vectors | None = None) -> dict[str, Vectors]:
-    named = {VECTOR_TEXT: text, VECTOR_NEAR: near}
-    return {name: vector for name, vector in named.items() if vector is not None}
 
 
 def _cites(gem: Gem, turn: Point) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from neuralstream.retrieve.documents import STRETCH, stretch_point_id
 from neuralstream.store.base import Where
-from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TURNS
+from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_USER, TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Corpus", "corpus", "score", "session_scores"]
 
-FIELDS = {"bm25": TERMS_DATED, "bm25_text": TERMS, "bm25_near": TERMS_NEAR}
+FIELDS = {
+    "bm25": TERMS_DATED,
+    "bm25_text": TERMS,
+    "bm25_near": TERMS_NEAR,
+    "bm25_user": TERMS_USER,
+    "bm25_reply": TERMS_REPLY,
+    "coverage": TERMS_NEAR,
+}
 """The token field that each signal ranks."""
 
 _SAMPLE = 50
@@ -69,7 +76,8 @@ def corpus(store: MemoryStore, user_id: str, terms: Sequence[str], field: str, m
             frequency[term] = round((size + 1) / math.exp(best[0].score) - 0.5)
     for term in frequency:
         frequency[term] += sum(term in document for document in more)
-    lengths = [len(str(turn.payload[field]).split()) for turn in store.newest(TURNS, where, _SAMPLE)]
+    newest = (turn.payload.get(field) for turn in store.newest(TURNS, where, _SAMPLE, keys=(field,)))
+    lengths = [len(held.split()) for held in newest if held is not None]
     lengths += [len(document) for document in more]
     return Corpus(size + len(more), frequency, sum(lengths) / len(lengths) if lengths else 0.0)
 

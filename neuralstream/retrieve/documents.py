@@ -6,9 +6,9 @@ Indexing and the search of turns that are not indexed yet share these, so that b
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from neuralstream.analysis import analyse
+from neuralstream.analysis import analyse, analyse_whole_words
 from neuralstream.types import Turn
 
 if TYPE_CHECKING:
@@ -18,20 +18,30 @@ if TYPE_CHECKING:
     from neuralstream.types import Gem
 
 __all__ = [
+    "EXCHANGE",
     "STRETCH",
     "date_text",
     "embedded_text",
     "gem_heading_terms",
     "gem_index",
     "gem_terms",
+    "part_terms",
     "stretch_point_id",
+    "traits",
     "turn_heading_terms",
     "turn_point_id",
     "turn_terms",
+    "user_text",
 ]
 
 STRETCH = 64
 """Turns in a session's stretch: what indexing one more turn reads again is bounded by it."""
+
+EXCHANGE = "exchange"
+"""The role of a turn in which a user speaks and an assistant replies."""
+
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+"""Latin, full-width, Arabic."""
 
 _NAMESPACE = uuid.UUID("0b6c9f1e-5a3d-5f87-8e21-7d4c3b2a1908")
 _MONTHS = (
@@ -57,6 +67,38 @@ def embedded_text(item: Turn | Gem) -> str:
     return item.content
 
 
+def user_text(item: Turn | Gem) -> str:
+    """What the user says in an exchange, which is embedded by itself too; empty for all else."""
+    return _said_by(item, "user") if isinstance(item, Turn) and _role(item) == EXCHANGE else ""
+
+
+def part_terms(turn: Turn) -> tuple[list[str], list[str]]:
+    """Tokens of the user's part and of the reply; both empty where only one speaks."""
+    if _role(turn) != EXCHANGE:
+        return [], []
+    return analyse(_said_by(turn, "user")), analyse(_said_by(turn, "assistant"))
+
+
+def traits(turn: Turn) -> dict[str, Any]:
+    """What priors read of a turn: role (of an exchange, "exchange"), question (0, .5 or 1), digits, length in terms.
+
+    A turn that ends by asking is a question; one that asks in passing is half of one. Of an exchange, the user's part
+    says whether it asks.
+    """
+    role = _role(turn)
+    asked = (_said_by(turn, "user") if role == EXCHANGE else turn.text).strip()
+    return {
+        "role": role,
+        "question": 1.0
+        if asked.endswith(_QUESTION_MARKS)
+        else 0.5
+        if any(m in asked for m in _QUESTION_MARKS)
+        else 0.0,
+        "digits": any(char.isdecimal() for char in turn.text),
+        "length": len(turn_terms(turn)),
+    }
+
+
 def turn_terms(turn: Turn) -> list[str]:
     """Tokens of what was said."""
     return analyse(turn.text)
@@ -64,7 +106,7 @@ def turn_terms(turn: Turn) -> list[str]:
 
 def turn_heading_terms(turn: Turn) -> list[str]:
     """Tokens of the date and the speakers' names."""
-    return analyse(" ".join((date_text(turn.at()), *turn.speakers)))
+    return analyse_whole_words(" ".join((date_text(turn.at()), *turn.speakers)))
 
 
 def gem_terms(gem: Gem) -> list[str]:
@@ -90,6 +132,16 @@ def gem_index(gem: Gem) -> int:
 def date_text(moment: datetime) -> str:
     """A date as people write it in a question, such as "8 May 2023", whatever the locale."""
     return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def _role(turn: Turn) -> str:
+    """Who speaks: the one role, or the exchange of a user and an assistant, whatever tools say in it."""
+    roles = {part.role for part in turn.parts}
+    return EXCHANGE if {"user", "assistant"} <= roles else turn.parts[0].role if turn.parts else "user"
+
+
+def _said_by(turn: Turn, role: str) -> str:
+    return "\n".join(part.text for part in turn.parts if part.role == role)
 
 
 def _uuid(*parts: str) -> str:

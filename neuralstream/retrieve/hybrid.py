@@ -1,24 +1,30 @@
-"""Fusion: whatever any signal finds, scored by every signal, standardised within the query, weighted and summed.
+"""Fusion: whatever any signal finds, scored by every feature, standardised within the query, weighted and summed.
 
 A score is a sum of z-scores: it orders the hits of one query and says nothing across queries.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from neuralstream.retrieve.features import EVIDENCE
+from neuralstream.retrieve.features import FINDERS, MEASURED
+from neuralstream.retrieve.linked import linked
+from neuralstream.retrieve.priors import payload_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from neuralstream.retrieve.features import Candidate, Source
+    from neuralstream.retrieve.features import Candidate, Question, Source
+    from neuralstream.retrieve.kinds import Kind
 
-__all__ = ["Found", "fuse"]
+__all__ = ["Found", "Table", "fuse", "measure", "tabulate"]
 
 
 class Found(NamedTuple):
@@ -30,40 +36,129 @@ class Found(NamedTuple):
     signals: Mapping[str, float]
 
 
-def fuse(sources: Sequence[Source], weights: Mapping[str, float], limit: int) -> list[Found]:
-    """Rank everything that the signals find, all sources under one ranking.
+@dataclass(frozen=True)
+class Table:
+    """What the linear model reads for one query.
+
+    Attributes:
+        kind: the kind of conversation that the query's user has.
+        names: the features.
+        candidates: what was found.
+        sources: where, by candidate.
+        raw: (candidates, names) as measured; NaN where a feature does not apply.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    candidates: Sequence[Candidate]
+    sources: Sequence[Source]
+    raw: NDArray[np.float64]
+
+    @property
+    def ids(self) -> list[str]:
+        """The candidates' point ids."""
+        return [one.id for one in self.candidates]
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """(candidates, names), what the weights multiply: z-scores within the query, 0 where a feature does not apply.
+
+        A prior of a role is standardised among the candidates of that role.
+        """
+        applies = ~np.isnan(self.raw)
+        count = np.maximum(applies.sum(axis=0), 1)
+        centred = np.where(applies, self.raw, 0.0)
+        centred = np.where(applies, centred - centred.sum(axis=0) / count, 0.0)
+        deviation = np.sqrt((centred**2).sum(axis=0) / count)
+        # Sums leave a remainder of rounding where all values are equal; dividing by it would make a signal of it.
+        differs = deviation > _EQUAL * np.abs(np.where(applies, self.raw, 0.0)).max(axis=0, initial=0.0)
+        values: NDArray[np.float64] = np.where(differs, centred / np.where(differs, deviation, 1.0), 0.0)
+        return values
+
+
+_EQUAL = 1e-12
+"""Deviation relative to the largest value under which values count as equal."""
+
+_AMONG = {"dense_session": ("dense",), "linked": FINDERS}
+"""Features of a candidate among the others, and the measured signals that they are derived from."""
+
+
+def tabulate(sources: Sequence[Source], names: Sequence[str], question: Question, *, kind: Kind, limit: int) -> Table:
+    """Every candidate of a query with these features.
 
     Args:
         sources: where to look; a point that two of them give counts as the first one's.
-        weights: weight per signal; those of weight 0 are not computed.
+        names: features. Candidates are what `features.FINDERS` find, whatever is named, so that standardising does not
+            depend on it; the graph, which finds what they cannot, adds its own where it is named.
+        question: what is asked.
+        kind: the kind of conversation.
         limit: points each signal contributes from each source.
-
-    Returns:
-        Every candidate, best first, ties by id.
     """
-    names = sorted(name for name, weight in weights.items() if weight)
-    found: list[tuple[Candidate, Source, dict[str, float]]] = []
+    names = tuple(dict.fromkeys(names))
+    finders = [*FINDERS, *(["graph"] if "graph" in names else [])]
+    candidates: list[Candidate] = []
+    places: list[Source] = []
     seen: set[str] = set()
     for source in sources:
-        ids = dict.fromkeys(
-            hit.id for name in names if name in EVIDENCE for hit in source.top(name, limit) if hit.id not in seen
-        )
-        candidates = source.candidates(list(ids))
-        seen.update(one.id for one in candidates)
-        scores = {name: source.scores(name, candidates) for name in names}
-        found += [(one, source, {name: scores[name][one.id] for name in names}) for one in candidates]
-    total = np.zeros(len(found))
-    for name in names:
-        total += weights[name] * _standardised(np.array([signals[name] for _, _, signals in found]))
-    fused = [
-        Found(one, source, float(value), signals) for (one, source, signals), value in zip(found, total, strict=True)
-    ]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.candidate.id))
+        ranked = source.top(finders, limit)
+        ids = dict.fromkeys(hit.id for name in finders for hit in ranked[name] if hit.id not in seen)
+        found = source.candidates(list(ids))
+        seen.update(one.id for one in found)
+        candidates += found
+        places += [source] * len(found)
+    return Table(kind, names, candidates, places, measure(candidates, places, names, question))
 
 
-def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Z-scores: mean 0, deviation 1; all 0 where the values do not differ."""
-    if not len(values) or np.ptp(values) == 0:
-        return np.zeros(len(values))
-    standardised: NDArray[np.float64] = (values - values.mean()) / values.std()
-    return standardised
+def fuse(table: Table, weights: Mapping[str, float]) -> list[Found]:
+    """Rank a table by a linear model: every candidate, best first, ties by id."""
+    weighted = [column for column, name in enumerate(table.names) if weights.get(name)]
+    total = table.values[:, weighted] @ np.array([weights[table.names[column]] for column in weighted])
+    order = sorted(range(len(total)), key=lambda row: (-total[row], table.candidates[row].id))
+    return [Found(table.candidates[row], table.sources[row], float(total[row]), _signals(table, row)) for row in order]
+
+
+def measure(
+    candidates: Sequence[Candidate], sources: Sequence[Source], names: Sequence[str], question: Question
+) -> NDArray[np.float64]:
+    """Features as measured: (candidates, names); NaN where one does not apply.
+
+    Args:
+        candidates: whose; those of one source stand together.
+        sources: the source of each.
+        names: which features.
+        question: what is asked.
+    """
+    raw = np.full((len(candidates), len(names)), np.nan)
+    column = {name: place for place, name in enumerate(names)}
+    needed = (*names, *(name for derived, needs in _AMONG.items() if derived in column for name in needs))
+    from_source = [name for name in dict.fromkeys(needed) if name in MEASURED]
+    measured = np.zeros((len(candidates), len(from_source)))
+    start = 0
+    for _, group in groupby(sources, key=id):
+        end = start + len(list(group))
+        measured[start:end] = sources[start].scores(from_source, candidates[start:end])
+        start = end
+    for place, name in enumerate(from_source):
+        if name in column:
+            raw[:, column[name]] = measured[:, place]
+    from_payload = [name for name in names if name not in MEASURED and name not in _AMONG]
+    raw[:, [column[name] for name in from_payload]] = payload_features(from_payload, candidates, question)
+    if "dense_session" in column:
+        raw[:, column["dense_session"]] = _best_of_session(candidates, measured[:, from_source.index("dense")])
+    if "linked" in column:
+        evidence = measured[:, [from_source.index(name) for name in _AMONG["linked"]]]
+        raw[:, column["linked"]] = linked(question.query.text, candidates, evidence)
+    return raw
+
+
+def _best_of_session(candidates: Sequence[Candidate], cosines: NDArray[np.float64]) -> list[float]:
+    """The best cosine among the candidates of each one's session: what lies below the top changes no session's best."""
+    best: defaultdict[str, float] = defaultdict(lambda: -1.0)
+    for one, cosine in zip(candidates, cosines, strict=True):
+        best[one.session_id] = max(best[one.session_id], float(cosine))
+    return [best[one.session_id] for one in candidates]
+
+
+def _signals(table: Table, row: int) -> dict[str, float]:
+    """What was measured of a candidate, without what does not apply."""
+    return {name: float(value) for name, value in zip(table.names, table.raw[row], strict=True) if value == value}  # noqa: PLR0124 - NaN

@@ -9,24 +9,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
+
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.retrieve.features import FEATURES, Question, check_weights
-from neuralstream.retrieve.hybrid import Found, fuse
+from neuralstream.retrieve.hybrid import Found, fuse, measure, tabulate
 from neuralstream.retrieve.kinds import Kind, kind_of
 from neuralstream.retrieve.pending import PendingTurns
 from neuralstream.retrieve.recency import within
+from neuralstream.retrieve.rerank import make_reranker, reranked
 from neuralstream.retrieve.stored import Known, StoredPoints
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from neuralstream.config import RankingSettings, RetrievalSettings
+    from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder
     from neuralstream.retrieve.features import Source
+    from neuralstream.retrieve.hybrid import Table
     from neuralstream.retrieve.query import GraphSignal, Query
+    from neuralstream.retrieve.rerank import Reranker
     from neuralstream.store.base import MemoryStore
 
 __all__ = ["Retriever"]
@@ -52,13 +57,19 @@ class Retriever:
         embedder: embeds questions; the one that filled the store.
         settings: candidates, and how each kind of conversation is ranked.
         graph: the graph's signal; without it, mode "graph" finds nothing.
+        reranker: instead of the one that the settings name.
 
     Raises:
         SettingsError: the weights name an unknown signal, or none that finds anything.
     """
 
     def __init__(
-        self, store: MemoryStore, embedder: Embedder, settings: RetrievalSettings, graph: GraphSignal | None = None
+        self,
+        store: MemoryStore,
+        embedder: Embedder,
+        settings: RetrievalSettings,
+        graph: GraphSignal | None = None,
+        reranker: Reranker | None = None,
     ) -> None:
         for kind in get_args(Kind):
             check_weights(f"retrieval.{kind}.weights", getattr(settings, kind).weights)
@@ -66,6 +77,7 @@ class Retriever:
         self._embedder = embedder
         self._settings = settings
         self._graph = graph
+        self._reranker = reranker or make_reranker(settings)
         self._turns = Known({}, {})
 
     def drop(self) -> None:
@@ -77,30 +89,45 @@ class Retriever:
 
         With `query.explain`, hits carry the raw score of every signal; otherwise of those that made the ranking.
         """
-        question = Question(query, self._embedder, self._graph, self._ranking(query))
+        question, kind = self._question(query)
         sources = self._sources(question)
         if query.mode == "hybrid":
-            found = fuse(sources, question.ranking.weights, max(self._settings.candidates, query.k))
+            weights = question.ranking.weights
+            table = tabulate(sources, _weighted(weights), question, kind=kind, limit=self._limit(query))
+            found = fuse(table, weights)
+            if self._reranker is not None:
+                found = self._reread(found, query)
         else:
             found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
-        found = found[: query.k]
-        items = {
-            point: item
-            for source in sources
-            for point, item in source.items([one.candidate.id for one in found if one.source is source]).items()
-        }
+        items = _items(sources, found[: query.k])
         # What another process deleted meanwhile is no hit any more.
-        return [
-            Hit(items[one.candidate.id], one.score, _every_signal(one) if query.explain else one.signals)
-            for one in found
-            if one.candidate.id in items
-        ]
+        found = [one for one in found[: query.k] if one.candidate.id in items]
+        if query.explain:
+            found = _explained(found, question)
+        return [Hit(items[one.candidate.id], one.score, one.signals) for one in found]
 
-    def _ranking(self, query: Query) -> RankingSettings:
+    def table(self, query: Query, names: Sequence[str] = FEATURES) -> Table:
+        """What hybrid's linear model reads for a query: every candidate, with these features.
+
+        Candidates are those that the shipped signals find, and those of other named ones.
+        """
+        question, kind = self._question(query)
+        return tabulate(self._sources(question), names, question, kind=kind, limit=self._limit(query))
+
+    def _limit(self, query: Query) -> int:
+        return max(self._settings.candidates, query.k)
+
+    def _question(self, query: Query) -> tuple[Question, Kind]:
         kind = self._settings.kind
         if kind == "auto":
             kind = kind_of(self._store, query.user_id, query.pending)
-        return self._settings.people if kind == "people" else self._settings.assistant
+        ranking = self._settings.people if kind == "people" else self._settings.assistant
+        return Question(query, self._embedder, self._graph, ranking), kind
+
+    def _reread(self, found: Sequence[Found], query: Query) -> list[Found]:
+        depth = self._settings.rerank_depth
+        sources = {id(one.source): one.source for one in found[:depth]}.values()
+        return reranked(found, _items(sources, found[:depth]), self._reranker, query.text, depth)
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings
@@ -117,14 +144,28 @@ class Retriever:
             hidden = tuple(turn_point_id(query.user_id, turn) for turn in query.exclude_turns)
             covered = False if query.lane == "all" else None
             turns = replace(everywhere, kind="turn", not_ids=hidden, covered=covered)
-            sources.append(StoredPoints(store, TURNS, turns, question=question, settings=settings, known=self._turns))
+            stored = StoredPoints(store, TURNS, turns, question=question, settings=settings, known=self._turns)
+            sources.append(stored)
             pending = [turn for turn in query.pending if within(turn, turns)]
             if pending:
-                sources.append(PendingTurns(pending, question, store, self._embedder, settings))
+                sources.append(PendingTurns(pending, question, store, stored, self._embedder, settings))
         if query.lane != "turns":
             gems = replace(everywhere, kind="gem", tags=query.tags)
             sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, known=Known({}, {})))
         return sources
+
+
+def _weighted(weights: Mapping[str, float]) -> list[str]:
+    return [name for name in FEATURES if weights.get(name)]
+
+
+def _items(sources: Iterable[Source], found: Sequence[Found]) -> dict[str, Turn | Gem]:
+    """The turns and gems of these hits, by point id."""
+    return {
+        point: item
+        for source in sources
+        for point, item in source.items([one.candidate.id for one in found if one.source is source]).items()
+    }
 
 
 def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found]:
@@ -132,7 +173,7 @@ def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found
     for source in sources:
         limit = k + _SPARE
         while True:
-            ranked = source.top(signal, limit)
+            ranked = source.top([signal], limit)[signal]
             candidates = source.candidates([hit.id for hit in ranked], whole=True)
             if len(candidates) >= k or len(ranked) < limit:
                 break
@@ -143,6 +184,12 @@ def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found
     return sorted(found.values(), key=lambda hit: (-hit.score, hit.candidate.id))
 
 
-def _every_signal(hit: Found) -> dict[str, float]:
-    scores = {name: hit.source.scores(name, [hit.candidate])[hit.candidate.id] for name in FEATURES}
-    return scores | dict(hit.signals)
+def _explained(found: Sequence[Found], question: Question) -> list[Found]:
+    """The hits with every feature that applies to them, those that made the ranking as they were."""
+    by_source = sorted(found, key=lambda one: id(one.source))
+    raw = measure([one.candidate for one in by_source], [one.source for one in by_source], FEATURES, question)
+    every = {
+        one.candidate.id: {name: float(value) for name, value in zip(FEATURES, row, strict=True) if not np.isnan(value)}
+        for one, row in zip(by_source, raw, strict=True)
+    }
+    return [one._replace(signals=every[one.candidate.id] | dict(one.signals)) for one in found]

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from neuralstream.store.schema import VECTOR_NEAR, VECTOR_TEXT
+from typing import TYPE_CHECKING
 
-__all__ = ["VECTORS"]
+from neuralstream.store.base import Ranked
+from neuralstream.store.schema import VECTOR_CHUNKS, VECTOR_NEAR, VECTOR_TEXT, VECTOR_USER
 
-VECTORS = {"dense": VECTOR_TEXT, "dense_near": VECTOR_NEAR}
-"""The named vector that each signal compares."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["VECTORS", "best_of"]
+
+VECTORS: Mapping[str, tuple[str, ...]] = {
+    "dense": (VECTOR_TEXT, VECTOR_CHUNKS),
+    "dense_near": (VECTOR_NEAR,),
+    "dense_user": (VECTOR_USER,),
+}
+"""The named vectors that each signal compares; the best of them counts."""
+
+
+def best_of(rankings: Sequence[Sequence[Ranked]], limit: int) -> list[Ranked]:
+    """The first `limit` points of several rankings by their best score, ties by id.
+
+    Exact where each ranking holds its first `limit` points or all it has.
+    """
+    if len(rankings) == 1 or not any(rankings[1:]):
+        return list(rankings[0][:limit])
+    best: dict[str, float] = {}
+    for ranking in rankings:
+        for point, score in ranking:
+            best[point] = max(score, best.get(point, score))
+    return sorted((Ranked(*pair) for pair in best.items()), key=lambda hit: (-hit.score, hit.id))[:limit]

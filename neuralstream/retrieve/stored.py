@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
-from neuralstream.retrieve.features import Candidate
+from neuralstream.retrieve.features import BEFORE, Candidate
 from neuralstream.retrieve.recency import recency
 from neuralstream.store.base import Ranked, Where
 from neuralstream.store.schema import GEMS
@@ -17,16 +20,23 @@ from neuralstream.types import Gem, Turn, parse_time
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from neuralstream.config import RetrievalSettings
     from neuralstream.retrieve.features import Question
     from neuralstream.store.base import MemoryStore
 
 __all__ = ["Known", "StoredPoints"]
 
-_READ = ("kind", "session_id", "index", "created_at", "status", "data.valid_from", "data.valid_until")
+_PLACE = (
+    "kind", "session_id", "index", "created_at", "before", "speakers", "role", "question", "digits", "length", "status",
+    "tags", "entities", "topics",
+)  # fmt: skip
+_OF_A_GEM = ("importance", "confidence", "evidence", "valid_from", "valid_until")
+_READ = (*_PLACE, *(f"data.{name}" for name in _OF_A_GEM))
 """What scoring reads of a candidate; the texts of hundreds that are not returned stay where they are."""
 
-_WHOLE = (*_READ[:-2], "data")
+_WHOLE = (*_PLACE, "data")
 
 _SMALL = 1000
 """Points up to which hybrid ranks all of them by every signal."""
@@ -73,21 +83,25 @@ class StoredPoints:
         self._known: dict[str, dict[str, float]] = {}
         self._exhausted: set[str] = set()
 
-    def top(self, signal: str, limit: int) -> list[Ranked]:
+    def top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
         """See Source."""
-        if signal == "substring":
-            return self._substring()[:limit]
-        if signal == "graph":
-            return self._activated(limit)
         asked = limit
         if self._question.query.mode == "hybrid" and self._size <= _SMALL:
             # Ranking all of a small memory costs less than asking again for the scores of what other signals found.
             asked = max(limit, self._size)
-        ranked = self._rank(signal, self._where, asked)
-        self._known.setdefault(signal, {}).update(ranked)
-        if len(ranked) < asked or asked > limit:
-            self._exhausted.add(signal)
-        return [hit for hit in ranked[:limit] if hit.score > 0]
+        found = {}
+        for signal in signals:
+            if signal == "substring":
+                found[signal] = self._substring()[:limit]
+            elif signal == "graph":
+                found[signal] = self._activated(limit)
+            else:
+                ranked = self._rank(signal, self._where, asked)
+                self._known.setdefault(signal, {}).update(ranked)
+                if len(ranked) < asked or asked > limit:
+                    self._exhausted.add(signal)
+                found[signal] = [hit for hit in ranked[:limit] if hit.score > 0]
+        return found
 
     @cached_property
     def _size(self) -> int:
@@ -111,22 +125,35 @@ class StoredPoints:
         self.candidates(ids, whole=True)
         return {point: self._read.items[point] for point in ids if point in self._read.items}
 
-    def scores(self, signal: str, candidates: Sequence[Candidate]) -> dict[str, float]:
+    def scores(self, signals: Sequence[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
         """See Source."""
-        query = self._question.query
-        if signal == "bm25_session":
-            return session_scores(self._store, query.user_id, self._question.terms, candidates, self._question.ranking)
-        if signal == "recency":
-            return {one.id: recency(one.created_at, query.as_of) for one in candidates}
+        ids = [one.id for one in candidates]
+        columns = {signal: self._column(signal, ids, candidates) for signal in signals}
+        return np.array([columns[signal] for signal in signals], np.float64).reshape(len(signals), len(ids)).T
+
+    def _column(self, signal: str, ids: Sequence[str], candidates: Sequence[Candidate]) -> Sequence[float]:
+        question = self._question
         if signal == "graph":
-            return {one.id: self._question.activation.get(one.id, 0.0) for one in candidates}
+            return [question.activation.get(point, 0.0) for point in ids]
+        if signal == "bm25_session":
+            known = session_scores(self._store, question.query.user_id, question.terms, candidates, question.ranking)
+            return [known[point] for point in ids]
+        if signal in BEFORE:
+            before = [one.payload.get("before") for one in candidates]
+            known = self.scored(BEFORE[signal], [point for point in before if point is not None])
+            return [math.nan if point is None else known[point] for point in before]
+        known = self.scored(signal, ids)
+        return [known[point] for point in ids]
+
+    def scored(self, signal: str, ids: Sequence[str]) -> Mapping[str, float]:
+        """One signal of these points, whatever the question is limited to; 0 without evidence."""
         known = self._known.setdefault(signal, {})
-        missing = tuple(one.id for one in candidates if one.id not in known)
+        missing = tuple(dict.fromkeys(point for point in ids if point not in known))
         known.update(dict.fromkeys(missing, 0.0))
         if missing and signal not in self._exhausted:
-            where = Where(query.user_id, kind=self._where.kind, ids=missing)
+            where = Where(self._where.user_id, kind=self._where.kind, ids=missing)
             known.update(self._rank(signal, where, len(missing)))
-        return {one.id: known[one.id] for one in candidates}
+        return known
 
     def _rank(self, signal: str, where: Where, limit: int) -> list[Ranked]:
         store, ranking = self._store, self._question.ranking
@@ -135,11 +162,17 @@ class StoredPoints:
             if vector is None:
                 return []
             exact = where.ids is not None or self._size < self._settings.exact_below
-            return store.dense(self._collection, vector, semantic.VECTORS[signal], where, limit, exact=exact)
+            ranked = [
+                store.dense(self._collection, vector, name, where, limit, exact=exact)
+                for name in semantic.VECTORS[signal]
+            ]
+            return semantic.best_of(ranked, limit)
         terms = self._question.terms
         if not terms:
             return []
-        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=ranking.bm25_k1, b=ranking.bm25_b)
+        # Without saturation, the frequency of a term does not count: the score is the IDF of the terms that are there.
+        k1 = 0.0 if signal == "coverage" else ranking.bm25_k1
+        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=k1, b=ranking.bm25_b)
 
     def _activated(self, limit: int) -> list[Ranked]:
         """The graph knows all of a user's points: those that this source may give are picked, best first."""

@@ -16,16 +16,19 @@ __all__ = [
     "TERMS",
     "TERMS_DATED",
     "TERMS_NEAR",
+    "TERMS_REPLY",
+    "TERMS_USER",
     "TEXT_FIELDS",
     "TURNS",
     "VECTORS",
     "VECTOR_CHUNKS",
     "VECTOR_NEAR",
     "VECTOR_TEXT",
+    "VECTOR_USER",
 ]
 
 SCHEMA_VERSION = 2
-"""What a store records. Version 1 had no `VECTOR_CHUNKS`; `neuralstream reindex` reads it and fills the store anew."""
+"""What a store records. Version 1 had no vectors of chunks and parts; `neuralstream reindex` reads it and fills the store anew."""
 
 GEMS = "gems"
 TURNS = "turns"
@@ -33,8 +36,10 @@ TURNS = "turns"
 VECTOR_TEXT = "text"
 VECTOR_NEAR = "near"
 VECTOR_CHUNKS = "chunks"
-VECTORS = (VECTOR_TEXT, VECTOR_NEAR, VECTOR_CHUNKS)
-"""Named dense vectors, Cosine: the text alone; the text with its neighbours; its chunks. A point may lack any."""
+VECTOR_USER = "user"
+VECTORS = (VECTOR_TEXT, VECTOR_NEAR, VECTOR_CHUNKS, VECTOR_USER)
+"""Named dense vectors, Cosine: the text alone; the text with its neighbours; its chunks; the user's part of an
+exchange. A point may lack any."""
 
 MULTIVECTORS = (VECTOR_CHUNKS,)
 """Vectors of several rows, of which the best counts: a row per overlapping chunk of a text longer than the embedder's
@@ -43,8 +48,11 @@ window."""
 TERMS = "terms"
 TERMS_DATED = "terms_dated"
 TERMS_NEAR = "terms_near"
-TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR)
-"""Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with neighbours."""
+TERMS_USER = "terms_user"
+TERMS_REPLY = "terms_reply"
+TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR, TERMS_USER, TERMS_REPLY)
+"""Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with neighbours; of
+the user's part of an exchange; of the reply. Only exchanges have the last two."""
 
 KEYWORD_FIELDS = ("user_id", "kind", "session_id", "tags", "topics", "entities", "speakers", "status")
 DATETIME_FIELDS = ("created_at", "covered_at")

@@ -1,33 +1,56 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
-from neuralstream.retrieve.features import Candidate
-from neuralstream.retrieve.hybrid import fuse
+from neuralstream.config import RankingSettings
+from neuralstream.retrieve import Query
+from neuralstream.retrieve.features import Candidate, Question
+from neuralstream.retrieve.hybrid import fuse, tabulate
 from neuralstream.store.base import Ranked
+from neuralstream.testing import FakeEmbedder
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-class Table:
-    """A source whose scores are written down."""
+class Source:
+    """A source whose scores are written down; a candidate speaks as its id's first letter says."""
 
-    def __init__(self, **signals) -> None:
+    def __init__(self, payloads=None, **signals) -> None:
         self.signals = signals
-        self.asked: set[str] = set()
+        self.payloads = payloads or {}
+        self.measured: list[str] = []
 
-    def top(self, signal, limit):
+    def top(self, signals, limit):
         """Scores above 0, best first."""
-        ranked = sorted(self.signals.get(signal, {}).items(), key=lambda pair: (-pair[1], pair[0]))
-        return [Ranked(*pair) for pair in ranked if pair[1] > 0][:limit]
+        return {signal: self._ranked(signal)[:limit] for signal in signals}
 
     def candidates(self, ids):
         """All of them."""
-        return [Candidate(one, {}) for one in ids]
+        return [Candidate(one, {"kind": "turn", "session_id": "s"} | self.payloads.get(one, {})) for one in ids]
 
-    def scores(self, signal, candidates):
+    def scores(self, signals, candidates):
         """Scores, 0 where none is written."""
-        self.asked.add(signal)
-        return {one.id: self.signals.get(signal, {}).get(one.id, 0.0) for one in candidates}
+        self.measured += signals
+        columns = [[self.signals.get(name, {}).get(one.id, 0.0) for name in signals] for one in candidates]
+        return np.array(columns, float).reshape(len(candidates), len(signals))
+
+    def _ranked(self, signal):
+        ranked = sorted(self.signals.get(signal, {}).items(), key=lambda pair: (-pair[1], pair[0]))
+        return [Ranked(*pair) for pair in ranked if pair[1] > 0]
+
+
+def tabulated(sources, names, limit=10):
+    """The table of a question to these sources."""
+    question = Question(Query("which port?", "u", NOW), FakeEmbedder(), None, RankingSettings())
+    return tabulate(sources, names, question, kind="people", limit=limit)
+
+
+def fused(sources, weights, limit=10):
+    """The ranking by these weights."""
+    return fuse(tabulated(sources, list(weights), limit), weights)
 
 
 def ranking(found) -> list[str]:
@@ -36,37 +59,62 @@ def ranking(found) -> list[str]:
 
 
 def test_scores_are_weighted_sums_of_z_scores():
-    """Each signal is standardised over the candidates, weighted and summed; raw scores stay visible."""
-    table = Table(
-        bm25={"a": 4.0, "b": 1.0, "c": 1.0}, dense={"a": 0.1, "b": 0.7, "c": 0.1}, recency={"a": 0, "b": 0.5, "c": 1}
+    """Each feature is standardised over the candidates, weighted and summed; raw scores stay visible."""
+    source = Source(
+        bm25={"a": 4.0, "b": 1.0, "c": 1.0},
+        dense={"a": 0.1, "b": 0.7, "c": 0.1},
+        bm25_session={"a": 0, "b": 0.5, "c": 1},
     )
-    found = fuse([table], {"bm25": 2.0, "dense": 1.0, "recency": 0.5}, 10)
+    found = fused([source], {"bm25": 2.0, "dense": 1.0, "bm25_session": 0.5})
     columns = np.array([[4, 1, 1], [0.1, 0.7, 0.1], [0, 0.5, 1]])
     standardised = (columns - columns.mean(1, keepdims=True)) / columns.std(1, keepdims=True)
     expected = dict(zip("abc", np.array([2, 1, 0.5]) @ standardised, strict=True))
     assert {hit.candidate.id: hit.score for hit in found} == pytest.approx(expected)
     assert ranking(found) == sorted("abc", key=lambda one: -expected[one])
-    assert dict(found[0].signals) == {"bm25": 4.0, "dense": 0.1, "recency": 0}
+    assert dict(found[0].signals) == {"bm25": 4.0, "dense": 0.1, "bm25_session": 0}
 
 
-def test_a_signal_without_weight_is_neither_asked_nor_finds_anything():
-    """Weight 0 means the signal costs nothing and adds no candidate."""
-    table = Table(bm25={"a": 1.0}, graph={"z": 9.0}, dense={"b": 0.5})
-    assert sorted(ranking(fuse([table], {"bm25": 1.0, "dense": 1.0, "graph": 0.0}, 10))) == ["a", "b"]
-    assert table.asked == {"bm25", "dense"}
+def test_a_feature_without_weight_is_not_measured():
+    """Weight 0 means that the feature costs nothing, and the graph adds no candidate."""
+    source = Source(bm25={"a": 1.0}, graph={"z": 9.0}, dense={"b": 0.5}, coverage={"a": 1.0})
+    weights = {"bm25": 1.0, "graph": 0.0}
+    assert sorted(ranking(fuse(tabulated([source], ["bm25"]), weights))) == ["a", "b"]
+    assert source.measured == ["bm25"]
+    assert sorted(ranking(fused([source], {"bm25": 1.0, "graph": 1.0}))) == ["a", "b", "z"]
 
 
 def test_context_ranks_what_evidence_found():
-    """Recency and the session's BM25 order candidates and add none."""
-    table = Table(bm25={"a": 1.0, "b": 1.0}, recency={"a": 0.1, "b": 0.9, "c": 1.0}, bm25_session={"c": 5.0})
-    assert ranking(fuse([table], {"bm25": 1.0, "recency": 1.0, "bm25_session": 1.0}, 10)) == ["b", "a"]
+    """The session's BM25 orders candidates and adds none."""
+    source = Source(bm25={"a": 1.0, "b": 1.0}, bm25_session={"a": 0.1, "b": 0.9, "c": 5.0})
+    assert ranking(fused([source], {"bm25": 1.0, "bm25_session": 1.0})) == ["b", "a"]
+
+
+def test_a_prior_counts_only_among_those_whose_role_it_is_about():
+    """A person's question is set against other persons' turns; what an assistant says is neither raised nor lowered."""
+    turns = {
+        "a": {"role": "person", "question": 1.0},
+        "b": {"role": "person", "question": 0.0},
+        "c": {"role": "assistant", "question": 1.0},
+    }
+    table = tabulated([Source(turns, bm25=dict.fromkeys("abc", 1.0))], ["bm25", "question:person"])
+    assert dict(zip(table.ids, table.values[:, 1], strict=True)) == {"a": 1.0, "b": -1.0, "c": 0.0}
+    assert ranking(fuse(table, {"bm25": 1.0, "question:person": -0.5})) == ["b", "c", "a"]
+    assert "question:person" not in fuse(table, {"bm25": 1.0})[2].signals
+
+
+def test_a_session_is_as_good_as_its_best_candidate():
+    """`dense_session` lifts what shares a session with the best match."""
+    sessions = {"a": {"session_id": "x"}, "b": {"session_id": "x"}, "c": {"session_id": "y"}}
+    source = Source(sessions, dense={"a": 0.9, "b": 0.1, "c": 0.5})
+    table = tabulated([source], ["dense_session"])
+    assert dict(zip(table.ids, table.raw[:, 0], strict=True)) == {"a": 0.9, "b": 0.9, "c": 0.5}
 
 
 def test_sources_stand_under_one_ranking_and_points_count_once():
-    """Signals are standardised over all sources together; a point that two give is the first one's."""
-    first = Table(bm25={"a": 1.0, "b": 3.0})
-    second = Table(bm25={"b": 9.0, "c": 2.0})
-    found = fuse([first, second], {"bm25": 1.0}, 10)
+    """Features are standardised over all sources together; a point that two give is the first one's."""
+    first = Source(bm25={"a": 1.0, "b": 3.0})
+    second = Source(bm25={"b": 9.0, "c": 2.0})
+    found = fused([first, second], {"bm25": 1.0})
     assert ranking(found) == ["b", "c", "a"]
     assert found[0].source is first
     assert found[0].signals == {"bm25": 3.0}
@@ -74,10 +122,11 @@ def test_sources_stand_under_one_ranking_and_points_count_once():
 
 def test_signals_that_do_not_differ_decide_nothing():
     """Equal scores standardise to 0, without a division by zero; ties are ordered by id; nothing found is []."""
-    assert ranking(fuse([Table(bm25={"b": 1.0, "a": 1.0})], {"bm25": 1.0}, 10)) == ["a", "b"]
-    assert fuse([Table(bm25={"a": 1.0})], {"bm25": 1.0}, 10)[0].score == 0.0
-    assert fuse([Table()], {"bm25": 1.0}, 10) == []
-    assert fuse([], {"bm25": 1.0}, 10) == []
+    alike = dict.fromkeys("cba", 0.1 + 0.2)
+    assert ranking(fused([Source(bm25=alike)], {"bm25": 1.0})) == ["a", "b", "c"]
+    assert {hit.score for hit in fused([Source(bm25=alike)], {"bm25": 1.0})} == {0.0}
+    assert fused([Source()], {"bm25": 1.0}) == []
+    assert fused([], {"bm25": 1.0}) == []
 
 
 def test_missing_scores_are_filled_in_beyond_the_limit(memory_with):

@@ -6,7 +6,8 @@ import pytest
 
 from neuralstream.errors import InputError, SettingsError
 from neuralstream.indexing import turn_point_id
-from neuralstream.retrieve import FEATURES, Query, Retriever
+from neuralstream.retrieve import Query, Retriever
+from neuralstream.retrieve.features import SIGNALS
 from neuralstream.types import Gem, Turn
 
 MODES = ("substring", "bm25", "semantic", "hybrid")
@@ -194,12 +195,15 @@ def test_graph_mode_ranks_by_activation(memory):
 
 
 def test_explain_adds_every_signal_and_changes_no_ranking(memory):
-    """With explain, each hit carries all signals; order and scores stay."""
+    """With explain, each hit carries every feature that applies to it; order and scores stay."""
     memory.say(*TALK)
     memory.distil("Production redis listens on port 6381", 2)
     plain, explained = memory.search("redis port"), memory.search("redis port", explain=True)
     assert [(hit.id, hit.score) for hit in plain] == [(hit.id, hit.score) for hit in explained]
-    assert all(set(hit.signals) == set(FEATURES) for hit in explained)
+    for hit in explained:
+        assert {*SIGNALS} - {"tag", "bm25_before", "dense_before"} <= set(hit.signals)
+        assert ("importance:gem" in hit.signals) == isinstance(hit.item, Gem)
+        assert ("question:person" in hit.signals) == isinstance(hit.item, Turn)
     assert all(set(hit.signals) == set(memory.ranking.weights) for hit in plain)
     for before, after in zip(plain, explained, strict=True):
         assert before.signals == {name: after.signals[name] for name in before.signals}
@@ -215,12 +219,14 @@ def test_approximate_and_exact_search_agree_here(memory, memory_with):
 
 
 def test_weights_that_make_no_sense_are_refused(memory_with):
-    """An unknown signal is refused with the known names; so are weights that find nothing."""
+    """An unknown feature is refused with the known names; so are weights that find nothing, or a signal below 0."""
     memory = memory_with(weights={"bm25": 1, "bm52": 1})
     with pytest.raises(SettingsError, match=r"\['bm52'\]; use bm25, bm25_text"):
         memory.search("x")
     with pytest.raises(SettingsError, match="finds nothing"):
         Retriever(memory.store, memory.embedder, memory_with(weights={"recency": 1, "bm25": 0}).settings)
+    with pytest.raises(SettingsError, match=r"below 0 for \['dense'\]"):
+        Retriever(memory.store, memory.embedder, memory_with(weights={"bm25": 1, "dense": -0.1}).settings)
 
 
 @pytest.mark.parametrize(
