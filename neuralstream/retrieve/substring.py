@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from neuralstream.analysis import analyse
+from neuralstream.analysis import analyse_whole_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,4 +36,4 @@ def fold(text: str) -> str:
 
 def whole_terms(needle: str) -> tuple[str, ...]:
     """Tokens that every text holds in which the needle occurs: those of its words but the first and the last."""
-    return tuple(dict.fromkeys(analyse(" ".join(needle.split()[1:-1]))))
+    return tuple(dict.fromkeys(analyse_whole_words(" ".join(needle.split()[1:-1]))))
