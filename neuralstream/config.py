@@ -30,6 +30,7 @@ from pydantic import (
 )
 
 from neuralstream.errors import SettingsError
+from neuralstream.ranking import AssistantRankingSettings, RankingSettings, TunedSettings
 from neuralstream.types import Lane, Mode
 
 if TYPE_CHECKING:
@@ -95,36 +96,8 @@ Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_posi
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
-Weight = Annotated[float, Field(allow_inf_nan=False)]
-"""Of a signal, 0 or more; only a prior may count against a hit (`retrieve.features.check_weights`)."""
-
-
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
-def _equal_weights() -> dict[str, float]:
-    return dict.fromkeys(("bm25", "bm25_near", "bm25_session", "dense", "dense_near"), 1.0)
-
-
-class RankingSettings(_Table):
-    """How one kind of conversation is ranked."""
-
-    bm25_k1: float = Field(0.9, ge=0, le=10, description="BM25 term-frequency saturation")
-    bm25_b: float = Field(0.4, ge=0, le=1, description="BM25 length normalisation")
-    weights: dict[str, Weight] = Field(
-        default_factory=_equal_weights, description="hybrid's weight per standardised feature"
-    )
-
-
-class AssistantRankingSettings(RankingSettings):
-    """How conversations of a user with an assistant are ranked, where it differs."""
-
-    bm25_b: float = Field(0.75, ge=0, le=1, description="BM25 length normalisation")
-    weights: dict[str, Weight] = Field(
-        default_factory=lambda: _equal_weights() | {"dense": 4.0, "bm25_session": 0.5},
-        description="hybrid's weight per standardised feature",
-    )
 
 
 class RetrievalSettings(_Table):
@@ -146,6 +119,9 @@ class RetrievalSettings(_Table):
         None, description="folder of a sentence-transformers cross-encoder that orders hybrid's best anew; unset: off"
     )
     rerank_depth: int = Field(50, ge=1, le=1000, description="hits the reranker reads")
+    tuned: TunedSettings | None = Field(
+        None, description="where the weights come from; written by `neuralstream tune`, refused by another embedder"
+    )
     graph_restart: float = Field(
         0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
     )
@@ -301,6 +277,7 @@ class Settings(_Table):
     def digest(self) -> str:
         """SHA-256 over the settings that can change a result: no paths, addresses or timeouts. 16 hex digits."""
         kept = self.model_dump(mode="json", exclude=set(self._CANNOT_CHANGE_A_RESULT))
+        kept["retrieval"].pop("tuned")
         kept["embed"].pop("timeout")
         kept["embed"].pop("cache")
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from neuralstream.errors import StoreMismatchError
+
 if TYPE_CHECKING:
     from neuralstream.capture.buffer import Buffer
     from neuralstream.config import Settings
@@ -60,7 +62,7 @@ def open_parts(
 
     Raises:
         MissingPartError: a part is not installed or cannot be reached.
-        StoreMismatchError: the store was filled by another embedder or analyser.
+        StoreMismatchError: the store was filled by another embedder or analyser, or the weights are another's.
         StoreLockedError: another process holds the embedded store.
     """
     from neuralstream.capture.buffer import open_buffer
@@ -77,6 +79,7 @@ def open_parts(
         if embedder is None:
             embedder = make_embedder(settings)
             opened.callback(getattr(embedder, "close", lambda: None))
+        _check_tuned(settings, embedder)
         extractor = extractor or make_extractor(settings)
         store = open_store(settings, fingerprint(embedder))
         opened.callback(store.close)
@@ -100,4 +103,15 @@ def open_parts(
             distiller=distiller,
             worker=Worker(buffer, indexer, distiller, on_tick),
             close=opened.pop_all().close,
+        )
+
+
+def _check_tuned(settings: Settings, embedder: Embedder) -> None:
+    """Refuse weights that were fitted to another model's cosines."""
+    tuned = settings.retrieval.tuned
+    if tuned is not None and tuned.embedder_digest != embedder.digest:
+        raise StoreMismatchError(
+            f"the weights under [retrieval] were tuned with the embedder {tuned.embedder} "
+            f"({tuned.embedder_digest[:12]}), and this memory's is {embedder.name} ({embedder.digest[:12]}); run "
+            "`neuralstream tune` with it, or take [retrieval.tuned] and the weights out of the file"
         )

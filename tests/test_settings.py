@@ -276,7 +276,15 @@ def test_digest_is_the_same_however_a_value_is_written():
         ({"ollama_url": "ftp://:hunter2@host"}, "ollama_url.*begins with http://"),
         ({"idle_timeout": "99999999999999d"}, "idle_timeout.*shorter than"),
         ({"retrieval": {"people": {"weights": {"bm25": float("nan")}}}}, "retrieval.people.weights"),
-        ({"retrieval": {"people": {"weights": {"bm25": -1}}}}, "retrieval.people.weights"),
+        (
+            {"retrieval": {"people": {"weights": {"bm25": 1, "dense": -1}}}},
+            r"retrieval.people.weights.*below 0 for \['dense'\]",
+        ),
+        ({"retrieval": {"people": {"weights": {"bm52": 1}}}}, r"unknown features \['bm52'\]; use bm25, bm25_text"),
+        (
+            {"retrieval": {"assistant": {"weights": {"recency": 1, "bm25": 0}}}},
+            "retrieval.assistant.weights.*finds nothing",
+        ),
     ],
 )
 def test_values_that_no_part_could_use_are_refused_at_once(setting, message):

@@ -42,7 +42,7 @@ def tune(
 
     Nothing is written, and the exit code is 1, where the fit ranks a data set worse than its best single signal.
     """
-    from neuralstream.retrieve.features import GROUPS, SIGNALS
+    from neuralstream.ranking import GROUPS, SIGNALS
     from neuralstream.workbench import tune_report
     from neuralstream.workbench.tables import collect_all
     from neuralstream.workbench.tune import tune as fit

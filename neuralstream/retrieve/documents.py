@@ -86,14 +86,11 @@ def traits(turn: Turn) -> dict[str, Any]:
     says whether it asks.
     """
     role = _role(turn)
-    asked = (_said_by(turn, "user") if role == EXCHANGE else turn.text).strip()
+    said = (_said_by(turn, "user") if role == EXCHANGE else turn.text).strip()
+    asks = any(mark in said for mark in _QUESTION_MARKS)
     return {
         "role": role,
-        "question": 1.0
-        if asked.endswith(_QUESTION_MARKS)
-        else 0.5
-        if any(m in asked for m in _QUESTION_MARKS)
-        else 0.0,
+        "question": 1.0 if said.endswith(_QUESTION_MARKS) else 0.5 if asks else 0.0,
         "digits": any(char.isdecimal() for char in turn.text),
         "length": len(turn_terms(turn)),
     }

@@ -1,8 +1,9 @@
 """Turns that were captured a moment ago and are not in the store yet, searched in memory: there is no blind spot.
 
 They are scored by the same formulas. What is approximated: neighbours are those among the pending turns; the session's
-stretch is the better of what is stored and what is pending; the mean length is a sample's (see `bm25.corpus`); only the newest EMBEDDED turns are embedded, older ones are found by their words; the graph does not
-know them, so BM25, scaled to the strongest activation, stands in for theirs.
+stretch is the better of what is stored and what is pending; the mean length is a sample's (see `bm25.corpus`); only
+the newest EMBEDDED turns are embedded, older ones are found by their words; the graph does not know them, so BM25,
+scaled to the strongest activation, stands in for theirs.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class PendingTurns:
         self,
         turns: Sequence[Turn],
         question: Question,
+        *,
         store: MemoryStore,
         stored: StoredPoints,
         embedder: Embedder,
@@ -165,13 +167,13 @@ class PendingTurns:
     @cached_property
     def _stored_before(self) -> dict[str, str]:
         """The stored turn right before the first pending one of each stretch that is pending."""
-        found = {}
+        found: dict[str, str] = {}
         for point, turn in self._turns.items():
             before = (turn.index or 0) - 1
             if before >= 0 and (turn.session_id, before) not in self._places:
                 where = Where(turn.user_id, kind="turn", session_ids=(turn.session_id,))
                 where = replace(where, session_index_from=before, session_index_to=before)
-                found |= {point: record.id for record in self._store.scroll(TURNS, where, keys=("kind",))}
+                found.update((point, record.id) for record in self._store.scroll(TURNS, where, keys=("kind",)))
         return found
 
     def _bm25(self, documents: Mapping[str, Sequence[str]], field: str, k1: float) -> dict[str, float]:

@@ -28,7 +28,7 @@ _UNNAMED = {"user": ("user",), "assistant": ("assistant",), EXCHANGE: ("user", "
 """Who speaks where the log has no names."""
 
 _ASKED_FOR = {
-    "decision": frozenset({"decide", "decided", "decision", "decisions", "choose", "chose", "chosen", "agree", "agreed"}),
+    "decision": frozenset({"decide", "decided", "decision", "decisions", "choose", "chose", "agree", "agreed"}),
     "preference": frozenset({"prefer", "prefers", "preferred", "preference", "favorite", "favourite", "like", "likes"}),
     "todo": frozenset({"todo", "todos", "task", "tasks", "remind", "pending", "open", "deadline", "due"}),
     "code": frozenset({"code", "command", "function", "script", "snippet", "config", "query"}),
@@ -37,7 +37,7 @@ _ASKED_FOR = {
 
 
 def payload_features(names: Sequence[str], candidates: Sequence[Candidate], question: Question) -> NDArray[np.float64]:
-    """Features that are not `features.MEASURED` and need no other candidate: (candidates, names); NaN: does not apply."""
+    """Features told by a candidate's payload alone: (candidates, names); NaN where one does not apply."""
     values = np.full((len(candidates), len(names)), math.nan)
     for column, name in enumerate(names):
         feature, _, role = name.partition(":")

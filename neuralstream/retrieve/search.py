@@ -7,12 +7,12 @@ What a query may find is decided here, before any signal is computed: its user, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neuralstream.retrieve.documents import turn_point_id
-from neuralstream.retrieve.features import FEATURES, Question, check_weights
+from neuralstream.retrieve.features import FEATURES, Question
 from neuralstream.retrieve.hybrid import Found, fuse, measure, tabulate
 from neuralstream.retrieve.kinds import Kind, kind_of
 from neuralstream.retrieve.pending import PendingTurns
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from neuralstream.retrieve.query import GraphSignal, Query
     from neuralstream.retrieve.rerank import Reranker
     from neuralstream.store.base import MemoryStore
+    from neuralstream.types import Gem, Turn
 
 __all__ = ["Retriever"]
 
@@ -58,9 +59,6 @@ class Retriever:
         settings: candidates, and how each kind of conversation is ranked.
         graph: the graph's signal; without it, mode "graph" finds nothing.
         reranker: instead of the one that the settings name.
-
-    Raises:
-        SettingsError: the weights name an unknown signal, or none that finds anything.
     """
 
     def __init__(
@@ -71,8 +69,6 @@ class Retriever:
         graph: GraphSignal | None = None,
         reranker: Reranker | None = None,
     ) -> None:
-        for kind in get_args(Kind):
-            check_weights(f"retrieval.{kind}.weights", getattr(settings, kind).weights)
         self._store = store
         self._embedder = embedder
         self._settings = settings
@@ -148,7 +144,16 @@ class Retriever:
             sources.append(stored)
             pending = [turn for turn in query.pending if within(turn, turns)]
             if pending:
-                sources.append(PendingTurns(pending, question, store, stored, self._embedder, settings))
+                sources.append(
+                    PendingTurns(
+                        pending,
+                        question,
+                        store=store,
+                        stored=stored,
+                        embedder=self._embedder,
+                        settings=settings,
+                    )
+                )
         if query.lane != "turns":
             gems = replace(everywhere, kind="gem", tags=query.tags)
             sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, known=Known({}, {})))

@@ -12,7 +12,6 @@ import numpy as np
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.features import BEFORE, Candidate
-from neuralstream.retrieve.recency import recency
 from neuralstream.store.base import Ranked, Where
 from neuralstream.store.schema import GEMS
 from neuralstream.types import Gem, Turn, parse_time

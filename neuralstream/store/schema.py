@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-"""What a store records. Version 1 had no vectors of chunks and parts; `neuralstream reindex` reads it and fills the store anew."""
+"""What a store records. Version 1 had no vectors of chunks and parts; `neuralstream reindex` reads it and fills the
+store anew."""
 
 GEMS = "gems"
 TURNS = "turns"

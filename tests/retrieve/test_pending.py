@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from neuralstream.retrieve.features import SIGNALS
+from neuralstream.ranking import SIGNALS
 from neuralstream.retrieve.pending import EMBEDDED
 
 STORED = ("redis runs on port 6379", "the kettle is broken", "lunch was good", "violin on Tuesday")
@@ -33,7 +33,7 @@ def test_pending_turns_score_as_they_will_when_stored(memory, mode):
     before = memory.search("redis port 6381", mode=mode, pending=pending, k=2)
     memory.indexer.index_turns(pending)
     after = memory.search("redis port 6381", mode=mode, k=2)
-    assert [hit.id for hit in before] == [hit.id for hit in after]
+    assert {hit.id for hit in before} == {hit.id for hit in after}
     if mode != "hybrid":
         for early, late in zip(before, after, strict=True):
             if early.item in pending:
