@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from neuralstream.analysis import is_stop_word, words
+from neuralstream.dates import resolve_dates
 from neuralstream.entities import find_entities
 from neuralstream.extract.base import Extraction
-from neuralstream.extract.dates import resolve_dates
 from neuralstream.extract.kinds import SMALL_TALK, is_about_self, is_addressed, is_dated, is_question, tags_of
 from neuralstream.extract.sentences import CodeBlock, split_text
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralstream.extract.dates import resolve_dates
+from neuralstream.dates import resolve_dates
 
 MONDAY = date(2023, 5, 8)
 
