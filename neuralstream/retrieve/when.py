@@ -18,7 +18,7 @@ SHORTEST = timedelta(days=3)
 """A period counts as at least so long: a log's clock is UTC and people's is not, and nobody writes in every day."""
 
 BEFORE = 0.5
-"""The scale before a period as a share of that after it: a thing is told on its day and after, and less often planned."""
+"""The scale before a period as a share of that after it: a thing is told on its day and after, less often planned."""
 
 
 class Asked(NamedTuple):
