@@ -24,7 +24,7 @@ from neuralstream.errors import (
     StoreMismatchError,
 )
 from neuralstream.stream import NeuralStream
-from neuralstream.types import ContextBlock, Gem, Hit, Part, Source, Status, Theme, Turn, Usage
+from neuralstream.types import ContextBlock, Gem, Hit, Part, Source, Status, Summary, Theme, Turn, Usage
 
 __version__ = "0.1.0"
 
@@ -50,6 +50,7 @@ __all__ = [
     "StoreError",
     "StoreLockedError",
     "StoreMismatchError",
+    "Summary",
     "Theme",
     "Turn",
     "Usage",

@@ -60,6 +60,7 @@ class AsyncNeuralStream:
     recent = _awaited(NeuralStream.recent)
     thread = _awaited(NeuralStream.thread)
     themes = _awaited(NeuralStream.themes)
+    summary = _awaited(NeuralStream.summary)
     context = _awaited(NeuralStream.context)
     remember = _awaited(NeuralStream.remember)
     gems = _awaited(NeuralStream.gems)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from neuralstream.embed.base import Embedder
     from neuralstream.extract.base import Extractor
     from neuralstream.forgetting import Forgotten
+    from neuralstream.types import Summary
 
 __all__ = ["NeuralStream"]
 
@@ -251,12 +252,33 @@ class NeuralStream:
         limit: int = 10,
         user_id: str | None = None,
     ) -> list[Theme]:
-        """What the conversations keep returning to: clusters of turns, largest first, with their exemplars."""
+        """What the conversations keep returning to: turns and their gems, largest theme first, with exemplars."""
         from neuralstream.retrieve.themes import find_themes
 
         if self.settings.worker == "inline":
             self.parts.worker.index_all()
         return find_themes(self.parts.store, self._user(user_id), since=_utc(since), until=_utc(until), limit=limit)
+
+    def summary(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 10,
+        user_id: str | None = None,
+    ) -> Summary:
+        """Themes told by the language model: a line for each, and a few sentences for all; one call each and one more.
+
+        Where the model fails, the log says why and the themes come back with the lines there are.
+
+        Raises:
+            MissingPartError: no language model is configured.
+        """
+        from neuralstream.llm import make_language_model
+        from neuralstream.retrieve.summary import summarise
+
+        with make_language_model(self.settings) as model:
+            return summarise(self.themes(since=since, until=until, limit=limit, user_id=user_id), model)
 
     def context(
         self,

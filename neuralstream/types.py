@@ -24,6 +24,7 @@ __all__ = [
     "Role",
     "Source",
     "Status",
+    "Summary",
     "Theme",
     "Turn",
     "Usage",
@@ -360,6 +361,9 @@ class Theme:
         first_at, last_at: its span in time.
         exemplars: the most central turns, best first.
         turn_ids: every turn of it, oldest first.
+        gems: the most telling gems, best first.
+        gem_ids: every gem of it, oldest first.
+        summary: one line by a language model, with turn ids in brackets; empty where none was asked.
     """
 
     name: str
@@ -369,9 +373,12 @@ class Theme:
     last_at: datetime
     exemplars: tuple[Turn, ...]
     turn_ids: tuple[str, ...]
+    gems: tuple[Gem, ...] = ()
+    gem_ids: tuple[str, ...] = ()
+    summary: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready mapping; exemplars in full, the other turns by id."""
+        """A JSON-ready mapping; exemplars and the most telling gems in full, the others by id."""
         return {
             "name": self.name,
             "terms": list(self.terms),
@@ -380,7 +387,27 @@ class Theme:
             "last_at": _iso(self.last_at),
             "exemplars": [turn.to_dict() for turn in self.exemplars],
             "turn_ids": list(self.turn_ids),
+            "gems": [gem.to_dict() for gem in self.gems],
+            "gem_ids": list(self.gem_ids),
+            "summary": self.summary,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was talked about in a range of time.
+
+    Attributes:
+        text: a few sentences by a language model, with turn ids in brackets; empty where it failed or there is nothing.
+        themes: what they are made of, largest first, each with a line of its own.
+    """
+
+    text: str
+    themes: tuple[Theme, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready mapping."""
+        return {"summary": self.text, "themes": [theme.to_dict() for theme in self.themes]}
 
 
 class Status(NamedTuple):

@@ -28,6 +28,7 @@ NAMES = [
     "StoreError",
     "StoreLockedError",
     "StoreMismatchError",
+    "Summary",
     "Theme",
     "Turn",
     "Usage",

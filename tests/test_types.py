@@ -238,6 +238,9 @@ def test_a_theme_is_json_ready():
         "last_at": "2026-05-09T12:00:00Z",
         "exemplars": [turn.to_dict()],
         "turn_ids": ["t1", "t2"],
+        "gems": [],
+        "gem_ids": [],
+        "summary": "",
     }
 
 

@@ -127,22 +127,30 @@ def themes(
     since: SinceOption = None,
     until: UntilOption = None,
     limit: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many.")] = 10,
+    *,
+    summary: Annotated[bool, typer.Option("--summary", help="Have the language model tell them.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is talked about again and again, largest first."""
     first, last = when(since), when(until)
     with call.open() as memory:
-        found = memory.themes(since=first, until=last, limit=limit)
+        told = memory.summary(since=first, until=last, limit=limit) if summary else None
+        found = told.themes if told else memory.themes(since=first, until=last, limit=limit)
     if as_json:
-        print_json([theme.to_dict() for theme in found])
-    else:
-        print_table(
-            ("turns", "first", "last", "theme", "example"),
-            [
-                (theme.size, theme.first_at, theme.last_at, theme.name, _short(theme.exemplars[0].transcript))
-                for theme in found
-            ],
-        )
+        print_json(told.to_dict() if told else [theme.to_dict() for theme in found])
+        return
+    if told and told.text:
+        print_text(told.text + "\n")
+    print_table(
+        ("turns", "first", "last", "theme", "summary" if told else "example"),
+        [
+            (
+                *(theme.size, theme.first_at, theme.last_at, theme.name),
+                theme.summary if told else _short(theme.exemplars[0].transcript),
+            )
+            for theme in found
+        ],
+    )
 
 
 @command(commands, "context")

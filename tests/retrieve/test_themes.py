@@ -2,15 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
 
 from neuralstream.config import RetrievalSettings
 from neuralstream.indexing import Indexer, fingerprint
-from neuralstream.retrieve.themes import _gather, find_themes
+from neuralstream.retrieve.themes import find_themes
 from neuralstream.store.edge import EdgeStore
 from neuralstream.testing import FakeEmbedder
-from neuralstream.types import Turn
+from neuralstream.types import Gem, Source, Turn
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 SUBJECTS = {
@@ -55,6 +54,19 @@ def talk(sizes, user_id="u"):
         if at < size
     ]
     return [say(number, text, user_id) for number, text in enumerate(texts)]
+
+
+def gem(number, *turn_ids, status="active", content="The boiler in the cellar leaks"):
+    """A gem distilled from some turns at the time of the first."""
+    return Gem(
+        gem_id=Gem.make_id("u", "s1", turn_ids, f"{content} {number}"),
+        content=f"{content} {number}",
+        source=Source("s1", "2026-05-01", "0-1"),
+        source_turns=turn_ids,
+        created_at=START + timedelta(days=int(turn_ids[0][1:])),
+        user_id="u",
+        status=status,
+    )
 
 
 def themes(store, **fields):
@@ -174,14 +186,50 @@ def test_terms_are_written_as_people_wrote_them(store):
     assert not any(term.isdecimal() for term in terms)
 
 
-def test_many_turns_are_gathered_into_close_groups_first():
-    """Equal directions share a group; groups are numbered without gaps; few rows stay alone."""
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(5, 16))
-    rows = np.repeat(centres, 40, axis=0)
-    rows = np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
-    groups = _gather(rows, 20)
-    assert sorted(set(groups)) == list(range(groups.max() + 1))
-    assert all(len(set(groups[start : start + 40])) == 1 for start in range(0, 200, 40))
-    assert len(set(groups)) == 5
-    assert list(_gather(rows[:20], 20)) == list(range(20))
+def test_a_gem_belongs_to_the_theme_of_most_of_its_turns(store):
+    """Every active gem is cited where its turns are; one whose turns have no theme, or a superseded one, nowhere."""
+    fill(store, [*talk({"boiler": 9, "violin": 9}), say(90, "Thanks, bye!")])
+    theme = max(themes(store), key=lambda one: one.first_at)
+    inside, outside = theme.turn_ids[:2], next(one for one in themes(store) if one != theme).turn_ids[0]
+    gems = [gem(1, inside[0], outside, inside[1]), gem(2, inside[0], status="superseded"), gem(3, "t90")]
+    Indexer(store, FakeEmbedder(256), RetrievalSettings()).index_gems(gems)
+    found = {one.gem_ids: one.gems for one in themes(store) if one.gem_ids}
+    assert found == {(gems[0].gem_id,): (gems[0],)}
+    assert [one.turn_ids for one in themes(store) if one.gem_ids] == [theme.turn_ids]
+
+
+def test_the_most_telling_gems_differ(store):
+    """Three at most, nearest to what the theme is about first, none that repeats another; all are counted."""
+    fill(store, talk({"boiler": 9}))
+    of = themes(store)[0].turn_ids
+    words = ["boiler cellar plumber heating radiator valve", "boiler cellar plumber", "tea", "valve", "radiator"]
+    gems = [gem(number, of[0], content=text) for number, text in enumerate([*words, words[0]])]
+    Indexer(store, FakeEmbedder(256), RetrievalSettings()).index_gems(gems)
+    theme = next(one for one in themes(store) if one.gem_ids)
+    assert set(theme.gem_ids) == {one.gem_id for one in gems}
+    assert len(theme.gems) == 3
+    assert theme.gems[0].content.startswith(words[0])
+    assert not any(one.content.startswith("tea") for one in theme.gems)
+
+
+def test_a_turn_that_nothing_else_is_about_belongs_to_no_theme(store):
+    """It is left out rather than put where it fits least badly."""
+    alone = say(50, "penguins glaciers tobogganing icebergs krill plankton")
+    fill(store, [*talk({"boiler": 12, "violin": 12}), alone])
+    grouped = {turn_id for theme in themes(store) for turn_id in theme.turn_ids}
+    assert len(grouped) >= 20
+    assert "t50" not in grouped
+
+
+def test_stop_words_of_other_languages_name_no_theme(store):
+    """In a German turn "die" is an article."""
+    texts = [
+        "Die Heizung ist kaputt und der Kessel tropft in den Keller",
+        "Der Kessel und die Heizung sind nicht dicht, das ist der Grund",
+        "Ich habe die Heizung und den Kessel nicht repariert, das war zu teuer",
+        "Wann kommt der Klempner, der die Heizung und den Kessel repariert?",
+    ]
+    fill(store, [say(number, text) for number, text in enumerate(texts)])
+    terms = {term for theme in themes(store) for term in theme.terms}
+    assert {"Heizung", "Kessel"} <= terms
+    assert terms.isdisjoint({"der", "Der", "die", "Die", "und", "ist", "nicht", "das", "den"})
