@@ -37,7 +37,8 @@ _BEFORE = 24
 """Characters before a name that are looked at for its evidence."""
 
 _LEAD = re.compile(
-    r"""\b (?: (?P<part>(?:week|weekend|half|end|beginning|start|middle)[ ]of)
+    rf"""\b (?: (?P<part>(?:week|weekend|half|end|beginning|start|middle)[ ]of
+        | (?:in|during|between)[ ](?:{"|".join(ENGLISH_MONTHS)})[ ](?:and|or))
       | (?: (?P<prior>in|since|until|from|by)[ ](?:the[ ])? )? (?P<lead>early|late|mid)
       | (?P<word>in|during|since|until|till|before|after|throughout|through|around|on|by|from|between|and|to|over|last
         |this|next|past|coming|of|for)
@@ -89,7 +90,7 @@ def _first(of_year: Callable[[int], Span], years: range, fits: Callable[[Span], 
 
 
 def _lead(match: re.Match[str]) -> str:
-    """The word before it that tells how it is meant; "in" for "the end of" and for "in early"."""
+    """The word before it that tells how it is meant; "in" for "the end of", "in January and" and "in early"."""
     start = match.start("atom")
     found = _LEAD.search(match.string, max(0, start - _BEFORE), start)
     if not found:

@@ -216,7 +216,7 @@ def _beside(match: re.Match[str], span: Span) -> Span:
     if match["count"]:
         count, unit = match["count"].casefold(), match["units"].casefold()
         beside = units_on(edge, sign * (NUMBERS.get(count) or int(count)), unit)
-        return beside.widened(ABOUT) if unit == "week" else beside
+        return beside.widened(ABOUT[unit]) if unit == "week" else beside
     unit = (match["unit"] or "").casefold()
     if unit in _DAYS:
         near, far = edge + timedelta(days=sign), edge + timedelta(days=sign * _DAYS[unit])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ABOUT", "RULES"]
 
-ABOUT = 3
-"""Days on either side of "two weeks ago": who counts in weeks knows the week, not the day."""
+ABOUT = {"week": 3, "month": 15}
+"""Days on either side of "two weeks ago": who counts in a unit knows the day to half of it."""
 
 _FEW = (2, 5)
 """What "a few" and "several" span."""
@@ -26,8 +26,11 @@ def _relative(match: re.Match[str], today: date) -> Span:
     span = read_relative(match, today, "past").span
     if match["named"] and match["which_day"].casefold() == "since":
         return Span(span.start, today)
-    counted = match["distance"] and match["unit"].casefold().startswith("week")
-    return span.widened(ABOUT) if counted else span
+    if not match["ago"]:
+        return span
+    unit = match["unit"].casefold().rstrip("s")
+    middle = _same_day(span, today) if unit == "month" else span
+    return middle.widened(ABOUT.get(unit, 0))
 
 
 def _back_from_now(match: re.Match[str], today: date) -> Span:
@@ -37,8 +40,13 @@ def _back_from_now(match: re.Match[str], today: date) -> Span:
     months = count * (12 if unit == "year" else 1)
     if unit in {"day", "week"}:
         return Span(today - timedelta(days=count * (7 if unit == "week" else 1)), today)
-    first = month(today.year, today.month - months)
-    return Span(min(first.start + timedelta(days=today.day - 1), first.end), today)
+    return Span(_same_day(month(today.year, today.month - months), today).start, today)
+
+
+def _same_day(of_month: Span, day: date) -> Span:
+    """The day of the same number in another month, or its last."""
+    same = min(of_month.start + timedelta(days=day.day - 1), of_month.end)
+    return Span(same, same)
 
 
 def _few_ago(match: re.Match[str], today: date) -> Span:

@@ -14,11 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "asked", "closeness"]
 
-SHORTEST = timedelta(days=3)
-"""A period counts as at least so long: a log's clock is UTC and people's is not, and nobody writes in every day."""
+_DAY = timedelta(days=1)
+
+SHORTEST, LONGEST = 3, 7
+"""Days between which the scale of the fall lies. A log's clock is UTC and people's is not, and nobody writes in every
+day, so that a day counts as three; and of a month or a year people tell within a week or two of its end, if late."""
 
 BEFORE = 0.5
 """The scale before a period as a share of that after it: a thing is told on its day and after, less often planned."""
+
+FURTHEST = 3
+"""Scales beyond which closeness is 0. Candidates are standardised within a query: were it not cut off, a log that lies
+wholly outside the period would be ranked by differences that tell nothing."""
 
 
 class Asked(NamedTuple):
@@ -36,8 +43,9 @@ def asked(text: str, as_of: datetime) -> tuple[Asked, ...]:
 def closeness(created_at: datetime, periods: Iterable[Asked]) -> float:
     """How near something said at a moment is to the nearest of these periods.
 
-    1 within it; outside exp(-distance / scale), where scale is the period's length, at least SHORTEST, and half of
-    that before the period. So the month after "in March" keeps more than the month after "on 7 March".
+    1 within it; outside exp(-days / scale), where days are counted whole and scale is the period's length, at least
+    SHORTEST and at most LONGEST days, and BEFORE of that before the period; 0 beyond FURTHEST scales. The form and its
+    constants are ours, chosen on LoCoMo's development conversations, where their neighbours do as well.
 
     Returns:
         0 to 1; 0 where no period is named.
@@ -46,10 +54,14 @@ def closeness(created_at: datetime, periods: Iterable[Asked]) -> float:
 
 
 def _closeness(created_at: datetime, period: Asked) -> float:
-    scale = max(period.end - period.start, SHORTEST)
+    scale = min(max((period.end - period.start).days, SHORTEST), LONGEST)
     if created_at < period.start:
-        return exp((created_at - period.start) / (scale * BEFORE))
-    return exp(-max(created_at - period.end, timedelta()) / scale)
+        scales = -((created_at - period.start) // _DAY) / (scale * BEFORE)
+    elif created_at < period.end:
+        return 1.0
+    else:
+        scales = ((created_at - period.end) // _DAY + 1) / scale
+    return exp(-scales) if scales <= FURTHEST else 0.0
 
 
 @lru_cache(maxsize=64)

@@ -67,6 +67,7 @@ def test_calendar_dates(text, start, end):
         ("what came up in the last few days?", "2023-05-03", "2023-05-08"),
         ("whom did I meet a few days ago?", "2023-05-03", "2023-05-06"),
         ("whom did I meet two weeks ago?", "2023-04-21", "2023-04-27"),
+        ("whom did I meet a month ago?", "2023-03-24", "2023-04-23"),
         ("whom did I meet 3 years ago?", "2020-01-01", "2020-12-31"),
         ("what did we sell last quarter?", "2023-01-01", "2023-03-31"),
         ("what broke since Thursday?", "2023-05-04", "2023-05-08"),
@@ -196,6 +197,11 @@ def test_several_dates_come_in_the_order_of_the_text():
     """Each period tells where in the text it stands."""
     text = "was it in March, on 2022-04-12 or yesterday?"
     assert [text[slice(*period.at)] for period in find_periods(text, MONDAY)] == ["March", "2022-04-12", "yesterday"]
+
+
+def test_a_month_beside_another_one_is_a_month():
+    """Two are named by "January and March"."""
+    assert found("the novels I read in January and March") == ["2023-01-01/2023-01-31", "2023-03-01/2023-03-31"]
 
 
 def test_days_that_no_calendar_has():

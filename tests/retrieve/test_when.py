@@ -29,12 +29,24 @@ def test_the_day_of_asking_is_taken_in_utc():
 
 
 def test_what_was_said_further_away_is_less_close():
-    """Closeness falls on both sides and stays above 0."""
+    """Closeness falls on both sides, to nothing."""
     april = asked("in April", NOW)
-    after = [closeness(at(5, day), april) for day in (1, 2, 8, 20)]
-    before = [closeness(at(3, day), april) for day in (31, 25, 10, 1)]
+    after = [closeness(at(5, day), april) for day in (1, 2, 8, 20, 22)]
+    before = [closeness(at(3, day), april) for day in (31, 25, 22, 21)]
     for falling in (after, before):
-        assert all(near > far > 0 for near, far in pairwise([1.0, *falling]))
+        assert all(near > far for near, far in pairwise([1.0, *falling]))
+        assert falling[-2] > falling[-1] == 0.0
+
+
+def test_a_log_of_one_day_is_not_ranked_by_the_hour():
+    """Outside a period whole days count: morning and evening are equally far."""
+    assert closeness(at(5, 1, 8), asked("in April", NOW)) == closeness(at(5, 1, 22), asked("in April", NOW)) < 1.0
+    assert closeness(at(3, 31, 8), asked("in April", NOW)) == closeness(at(3, 31, 22), asked("in April", NOW)) < 1.0
+
+
+def test_a_year_falls_like_a_week():
+    """Months after a long period nothing tells any more."""
+    assert closeness(at(2, 1), asked("in 2025", NOW)) == 0.0
 
 
 def test_the_days_after_are_closer_than_the_days_before():
