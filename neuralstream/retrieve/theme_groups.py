@@ -37,6 +37,9 @@ _LEAST_AFFINITY = 0.15
 _SMALLEST, _SMALLEST_MEAN = 2, 3
 """Fewest turns of a theme, and fewest on average."""
 
+_MANY = 10
+"""Turns from which their mean says what all share, rather than what these few are about."""
+
 _AT_ONCE = 1500
 """Turns that are linked pair by pair; more of them are first gathered into so many close groups."""
 
@@ -47,6 +50,7 @@ _LEARNT_FROM, _ROUNDS = 6000, 10
 """Turns that the close groups are learnt from, evenly spread, and the most rounds it takes."""
 
 _BLOCK = 4096
+_ROUNDING = 1e-5
 
 
 class Groups(NamedTuple):
@@ -110,7 +114,8 @@ def directions(vectors: Vectors) -> Vectors:
 
 def _features(vectors: Vectors, words: Sequence[Sequence[str]], sessions: Sequence[str]) -> Vectors:
     """What is compared: (n, d) float32, length 1 or 0."""
-    own = np.hstack([directions(vectors - vectors.mean(axis=0)), _word_features(words)])
+    shared = vectors.mean(axis=0) if len(vectors) >= _MANY else 0
+    own = np.hstack([directions(vectors - shared), _word_features(words)])
     return directions(own + _NEIGHBOUR * np.asarray(_adjacent(sessions) @ own))
 
 
@@ -168,7 +173,9 @@ def _ward(centres: Vectors, wanted: int) -> NDArray[np.int64]:
     squared = np.einsum("ij,ij->i", centres, centres)
     first, second = np.triu_indices(len(centres), 1)
     apart = squared[first] + squared[second] - 2 * (centres @ centres.T)[first, second]
-    return np.asarray(fcluster(linkage(np.sqrt(np.maximum(apart, 0)), "ward"), wanted, "maxclust"), np.int64)
+    # Equal turns differ by rounding alone and must not be told apart by it.
+    apart[apart < _ROUNDING] = 0
+    return np.asarray(fcluster(linkage(np.sqrt(apart), "ward"), wanted, "maxclust"), np.int64)
 
 
 def _near_ones(features: Vectors, rows: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from neuralstream.analysis import analyse, words
+from neuralstream.analysis import analyse_whole_words, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,10 +32,13 @@ _PARTS = re.compile(r"[._-]")
 _DEFAULT = "english"
 
 
-def content_tokens(text: str, tokens: Iterable[str]) -> list[str]:
-    """Those of a text's analysed tokens that are no stop words of its language or of English."""
+def content_tokens(text: str) -> list[str]:
+    """The tokens of a text's words, repeated as often as they occur, without stop words of its language and English.
+
+    What is stored of a turn holds pieces of words too, in languages other than English, and would name a theme by them.
+    """
     stops = _stop_tokens(_language(text))
-    return [token for token in tokens if token not in stops]
+    return [token for token in analyse_whole_words(text) if token not in stops]
 
 
 class Names:
@@ -113,7 +116,9 @@ def _stop_words(language: str) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def _stop_tokens(language: str) -> frozenset[str]:
     """The tokens that stop words of a language, and of English, are analysed to."""
-    return frozenset(token for word in _stop_words(language) | _stop_words(_DEFAULT) for token in analyse(word))
+    return frozenset(
+        token for word in _stop_words(language) | _stop_words(_DEFAULT) for token in analyse_whole_words(word)
+    )
 
 
 def _surfaces(texts: Iterable[str]) -> Mapping[str, str]:
@@ -131,7 +136,7 @@ def _surfaces(texts: Iterable[str]) -> Mapping[str, str]:
 @lru_cache(maxsize=65_536)
 def _token(surface: str) -> str | None:
     """The token that stands for a word or compound as a whole."""
-    tokens = analyse(surface)
+    tokens = analyse_whole_words(surface)
     return tokens[-1] if tokens else None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from neuralstream.retrieve.theme_groups import Groups, directions, group_turns
 from neuralstream.retrieve.theme_names import Names, content_tokens
 from neuralstream.store.base import Where
-from neuralstream.store.schema import GEMS, TERMS, TURNS, VECTOR_TEXT
+from neuralstream.store.schema import GEMS, TURNS, VECTOR_TEXT
 from neuralstream.types import Gem, Theme, Turn
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def _read_turns(store: MemoryStore, where: Where) -> list[_Said]:
     for record in store.scroll(TURNS, where, with_vectors=True):
         if VECTOR_TEXT in record.vectors:
             turn = Turn.from_dict(record.payload["data"])
-            tokens = content_tokens(turn.text, record.payload[TERMS].split())
-            found.append(_Said(turn, tokens, record.vectors[VECTOR_TEXT]))
+            found.append(_Said(turn, content_tokens(turn.text), record.vectors[VECTOR_TEXT]))
     return sorted(found, key=lambda one: (one.turn.at(), one.turn.session_id, one.turn.index or 0, one.turn.turn_id))
 
 

@@ -1,12 +1,12 @@
 import pytest
 
-from neuralstream.analysis import analyse
+from neuralstream.analysis import analyse_whole_words
 from neuralstream.retrieve.theme_names import Names, content_tokens
 
 
 def named(inside, outside, most=8):
     """Terms of some texts among others."""
-    tokens = [{*content_tokens(text, analyse(text))} for text in [*inside, *outside]]
+    tokens = [{*content_tokens(text)} for text in [*inside, *outside]]
     return Names(tokens).terms(tokens[: len(inside)], inside, most)
 
 
@@ -22,8 +22,8 @@ def named(inside, outside, most=8):
 )
 def test_stop_words_are_those_of_the_texts_language(text, kept):
     """A word is left out where it carries no content, and stays where it does."""
-    expected = {token for word in kept for token in analyse(word)}
-    assert {*content_tokens(text, analyse(text))} == expected
+    expected = {token for word in kept for token in analyse_whole_words(word)}
+    assert {*content_tokens(text)} == expected
 
 
 def test_a_theme_is_named_by_what_its_turns_share_and_others_lack():
