@@ -1,7 +1,7 @@
 """The command that fits hybrid's weights. The workbench loads on first use."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -42,13 +42,13 @@ def tune(
 
     Nothing is written, and the exit code is 1, where the fit ranks a data set worse than its best single signal.
     """
-    from neuralstream.ranking import GROUPS, SIGNALS
+    from neuralstream.ranking import GROUPS, SIGNALS, Kind
     from neuralstream.workbench import tune_report
     from neuralstream.workbench.tables import collect_all
     from neuralstream.workbench.tune import tune as fit
 
     settings = call.settings()
-    in_force = {kind: getattr(settings.retrieval, kind).weights for kind in ("people", "assistant")}
+    in_force = {kind: getattr(settings.retrieval, kind).weights for kind in get_args(Kind)}
     with progress() as shown:
         collected = collect_all(dataset, settings, tables, progress=shown)
         tuning = fit(collected, in_force, SIGNALS, groups=GROUPS, seed=seed, progress=shown)

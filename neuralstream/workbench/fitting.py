@@ -53,8 +53,8 @@ and regression trees", 1984, allow a whole one, which on a small set leaves noth
 _FAR = 3.0
 """Standard errors beyond which no smaller model comes back."""
 
-_PRECISION = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-7}
-"""Fine enough that the rounded weights do not depend on the way to them."""
+_PRECISION = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
+"""Fine enough that the rounded weights hardly depend on where the search begins."""
 
 _NEGLIGIBLE = 0.02
 """Weights below this share of the largest are dropped together."""
@@ -66,7 +66,7 @@ class Asked:
 
     Attributes:
         dataset, conversation, query_id, category: where it comes from.
-        kind: of the conversation: "people" or "assistant".
+        kind: of the conversation.
         ids: the candidates' point ids, sorted.
         values: (candidates, features) float32, standardised within the question: what the weights multiply.
         gold: point ids of its evidence, found or not.
@@ -191,6 +191,8 @@ class Sample:
         self._rest = np.concatenate([values for values, _ in thinned]).astype(np.float64)
         self._rest_of = np.repeat(np.arange(len(questions)), [len(values) for values, _ in thinned])
         self._log_stands_for = np.log(np.concatenate([stands_for for _, stands_for in thinned]))
+        self._teaches = np.array([bool(one.relevant.any() and not one.relevant.all()) for one in questions])
+        self._differs = self._gold.any(axis=0) | self._rest.any(axis=0)
 
     def fit(
         self, strength: float, features: Collection[str] | None = None, keep: NDArray[np.bool_] | None = None
@@ -205,9 +207,13 @@ class Sample:
         Raises:
             InputError: no question has a gold candidate and another one.
         """
-        columns = np.array([features is None or name in features for name in self.names])
         keep = np.ones(len(self._questions), dtype=bool) if keep is None else keep
-        known = keep & np.isin(np.arange(len(keep)), self._gold_of) & np.isin(np.arange(len(keep)), self._rest_of)
+        return self.model(self.solve(strength, features or self.names, keep, np.zeros(len(self.names))), strength)
+
+    def solve(self, strength: float, features: Collection[str], keep: NDArray[np.bool_], start: Values) -> Values:
+        """(features,) the weights before scaling and rounding, searched for from `start`."""
+        columns = self._differs & np.array([name in features for name in self.names])
+        known = keep & self._teaches
         if not known.any():
             raise InputError("no question has a candidate that answers it; check the evidence ids of the data set")
         gold, rest = known[self._gold_of], known[self._rest_of]
@@ -221,11 +227,16 @@ class Sample:
             strength=strength,
         )
         bounds = [(0, None) if bounded else (None, None) for bounded in self._bounded[columns]]
-        found = minimize(loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds, options=_PRECISION)
-        names = [name for name, chosen in zip(self.names, columns, strict=True) if chosen]
-        largest = float(np.abs(found.x).max()) or 1.0
-        weights = {name: round(float(w) / largest, _DIGITS) for name, w in zip(names, found.x, strict=True)}
-        return Model({name: weight for name, weight in weights.items() if weight}, strength)
+        found = minimize(loss, start[columns], jac=True, method="L-BFGS-B", bounds=bounds, options=_PRECISION)
+        weights = np.zeros(len(self.names))
+        weights[columns] = found.x
+        return weights
+
+    def model(self, weights: Values, strength: float) -> Model:
+        """Solved weights as they are served."""
+        largest = float(np.abs(weights).max()) or 1.0
+        rounded = {name: round(float(w) / largest, _DIGITS) for name, w in zip(self.names, weights, strict=True)}
+        return Model({name: weight for name, weight in rounded.items() if weight}, strength)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +282,16 @@ class _Trial:
         self._fold = fold
         self._weights = question_weights(questions)
         self._clusters = [one.cluster for one in questions]
+        # Each search begins where the fold's last one ended, which is near.
+        self._near = {fold: np.zeros(len(sample.names)) for fold in sorted(set(fold.tolist()))}
 
     def measure(self, features: Collection[str], strength: float) -> Values:
         """(questions,) nDCG@10 of each, by weights fitted on the other folds."""
         values = np.zeros(len(self._questions))
-        for fold in np.unique(self._fold):
-            weights = self._sample.fit(strength, features, self._fold != fold).vector(self._sample.names)
+        for fold in self._near:
+            solved = self._sample.solve(strength, features, self._fold != fold, self._near[fold])
+            self._near[fold] = solved
+            weights = self._sample.model(solved, strength).vector(self._sample.names)
             for n in np.flatnonzero(self._fold == fold).tolist():
                 one = self._questions[n]
                 values[n] = ndcg_at(rank(one, weights), one.gold, DEPTH)

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from neuralstream.analysis import ANALYSER
-from neuralstream.embed import make_embedder
 from neuralstream.errors import DatasetError
+from neuralstream.ranking import FEATURES, Kind
 from neuralstream.retrieve import Query
 from neuralstream.retrieve.documents import turn_point_id
-from neuralstream.retrieve.features import FEATURES
-from neuralstream.retrieve.kinds import Kind
 from neuralstream.workbench import datasets
 from neuralstream.workbench.filling import TurnClock, asked_at, filled_memory
 from neuralstream.workbench.fitting import Asked
@@ -85,6 +83,8 @@ def collect_all(
     Raises:
         DatasetError: a SPEC names nothing, or a set has no question with evidence.
     """
+    from neuralstream.embed import make_embedder
+
     loaded = [datasets.load(spec) for spec in specs]
     with ExitStack() as opened:
         if embedder is None:

@@ -6,7 +6,7 @@ A number measured on what weights were fitted to flatters them. So three stand s
 - *conversations left out*: each conversation ranked by weights that were fitted, with strength and features chosen, on
   the other conversations;
 - *data set left out*: weights fitted on the other data sets of the same kind, which is what a user's own logs will see.
-  Where there is no other set of the kind, the weights fitted on the other kind are shown, and called so.
+  Where there is no other set of the kind, the weights fitted on other kinds are shown, and called so.
 
 Beside them: the best single signal, the equal-weight sum of the signals, and the weights in force. A fit that ranks a
 development set worse than the best single signal is refused.
@@ -63,7 +63,7 @@ IN_FORCE = "weights in force"
 DEVELOPMENT = "fitted: development"
 LEFT_OUT = "fitted: conversations left out"
 SET_LEFT_OUT = "fitted: data set left out"
-OTHER_KIND = "fitted on the other kind"
+OTHER_KIND = "fitted on kind"
 
 FEWEST_CONVERSATIONS = 3
 """Of one kind, to fit its weights: one is left out, and choosing leaves out another."""
@@ -139,9 +139,9 @@ class Outcome:
         return bootstrap_interval(self.systems[system][measure], [one.conversation for one in self.questions])
 
     @property
-    def travelled(self) -> str | None:
-        """The system whose weights saw nothing of this data set; None where there is none."""
-        return next((name for name in (SET_LEFT_OUT, OTHER_KIND) if name in self.systems), None)
+    def travelled(self) -> list[str]:
+        """The systems whose weights saw nothing of this data set."""
+        return [name for name in self.systems if name == SET_LEFT_OUT or name.startswith(OTHER_KIND)]
 
 
 @dataclass(frozen=True)
@@ -241,13 +241,13 @@ def tune(
             kind: _Fits(own, features, signals, groups=groups, seed=seed, steps=_Steps(progress, kind))
             for kind, own in enough.items()
         }
-        outcomes = [
-            _outcome(own, table, in_force.get(kind, {}), _other(fits, kind))
-            for kind, own in fits.items()
-            for table in tables
-            if table.name in own.sets
-        ]
     models = {kind: own.model for kind, own in fits.items()}
+    outcomes = [
+        _outcome(own, table, in_force.get(kind, {}), models)
+        for kind, own in fits.items()
+        for table in tables
+        if table.name in own.sets
+    ]
     return Tuning(models, _corrected(outcomes), features, signals, tables, seed, passed_over)
 
 
@@ -273,7 +273,7 @@ class _Fits:
     Attributes:
         model: fitted on all questions.
         left_out: for each question, the model fitted without its conversation.
-        set_left_out: by data set, the model fitted on the others; empty where there is no other.
+        set_left_out: by data set, the model fitted on the others, where these hold conversations enough.
         whole: as `left_out`, with all features and the strength of `model`.
         groups: the features of each group.
         without: by group, as `whole`, without the group's features.
@@ -299,13 +299,14 @@ class _Fits:
         self._sample = Sample(questions, features, signals)
         count = min(MOST_FOLDS, len({one.cluster for one in questions}))
         self._fold = folds(questions, count, seed)
-        others = self.sets if len(self.sets) > 1 else []
+        others = {name: [one for one in questions if one.dataset != name] for name in self.sets}
+        others = {name: own for name, own in others.items() if len({one.cluster for one in own}) > 1}
         steps.total = 1 + count + len(others)
         self.model = self._choose(questions)
         self.left_out = self._by_fold(
             lambda fold: self._choose([one for one, its in zip(questions, self._fold, strict=True) if its != fold])
         )
-        self.set_left_out = {name: self._choose([one for one in questions if one.dataset != name]) for name in others}
+        self.set_left_out = {name: self._choose(own) for name, own in others.items()}
         found = {group: [name for name in features if name in members] for group, members in groups.items()}
         self.groups = {group: members for group, members in found.items() if members}
         self.whole = self._without(())
@@ -325,18 +326,14 @@ class _Fits:
         return [models[fold] for fold in self._fold.tolist()]
 
 
-def _other(fits: Mapping[str, _Fits], kind: str) -> Model | None:
-    return next((own.model for name, own in fits.items() if name != kind), None)
-
-
-def _outcome(own: _Fits, table: Tables, in_force: Mapping[str, float], other: Model | None) -> Outcome:
+def _outcome(own: _Fits, table: Tables, in_force: Mapping[str, float], models: Mapping[str, Model]) -> Outcome:
     """What the fits of one kind are worth on a data set.
 
     Args:
         own: the fits.
         table: the data set.
         in_force: the weights that are served now.
-        other: the model of the other kind.
+        models: of every kind.
     """
     chosen = [n for n, one in enumerate(own.questions) if one.dataset == table.name]
     questions = [own.questions[n] for n in chosen]
@@ -357,8 +354,9 @@ def _outcome(own: _Fits, table: Tables, in_force: Mapping[str, float], other: Mo
     }
     if table.name in own.set_left_out:
         systems[SET_LEFT_OUT] = scores_of(own.set_left_out[table.name].weights)
-    elif other is not None:
-        systems[OTHER_KIND] = scores_of(other.weights)
+    else:
+        others = {kind: model for kind, model in models.items() if kind != own.kind}
+        systems |= {f"{OTHER_KIND} {kind}": scores_of(model.weights) for kind, model in others.items()}
     full = scores(own.whole)
     ablations = [
         _ablation(group, own.groups[group], questions, full, scores(models)) for group, models in own.without.items()

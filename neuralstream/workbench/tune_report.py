@@ -34,8 +34,8 @@ __all__ = [
     "write_settings",
 ]
 
-_ALSO_SHAPE_FEATURES = ("candidates", "neighbours", "graph_restart")
-"""Retrieval settings under which other weights would have been found."""
+_ALSO_SHAPE_FEATURES = ("candidates", "graph_restart")
+"""Settings of all kinds that other weights would have been found under; written where they are not the default."""
 
 _DIGITS = 4
 
@@ -55,7 +55,7 @@ Rows = list[list[Any]]
 def write_settings(tuning: Tuning, settings: Settings, out: Path) -> Path:
     """Write the weights into a settings file; what else an existing file says, and its comments, stay.
 
-    `[retrieval.people]` and `[retrieval.assistant]` get the weights with the k1 and b they were fitted with,
+    `[retrieval.KIND]` gets the weights beside the k1, b and other settings of the kind that they were fitted with,
     `[retrieval.tuned]` where they come from. There is no clock in it: the same tuning gives the same bytes.
 
     Args:
@@ -77,7 +77,7 @@ def write_settings(tuning: Tuning, settings: Settings, out: Path) -> Path:
             retrieval[name] = getattr(settings.retrieval, name)
     for kind, model in tuning.models.items():
         ranking, used = _table(retrieval, kind), getattr(settings.retrieval, kind)
-        ranking["bm25_k1"], ranking["bm25_b"] = used.bm25_k1, used.bm25_b
+        ranking.update(used.model_dump(exclude={"weights"}))
         ranking.pop("weights", None)
         ranking["weights"] = {name: model.weights[name] for name in tuning.features if name in model.weights}
     retrieval.pop("tuned", None)
@@ -264,9 +264,8 @@ def _table(parent: MutableMapping[str, Any], name: str, *, is_super_table: bool 
 def _shown(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """The rankings to show, each after its label."""
     yield f"best single signal: {outcome.best_signal}", outcome.best_signal
-    for system in (EQUAL, IN_FORCE, DEVELOPMENT, LEFT_OUT, outcome.travelled):
-        if system:
-            yield system, system
+    for system in (EQUAL, IN_FORCE, DEVELOPMENT, LEFT_OUT, *outcome.travelled):
+        yield system, system
 
 
 def _about(tuning: Tuning) -> Iterator[str]:

@@ -1,10 +1,12 @@
-"""A labelled set small enough to evaluate in a second."""
+"""A labelled set small enough to evaluate in a second, and questions made to be fitted."""
 
 import json
 
+import numpy as np
 import pytest
 
 from neuralstream.types import Turn
+from neuralstream.workbench.fitting import Asked
 
 PEOPLE = {
     "ada": [
@@ -81,3 +83,34 @@ def tiny(tmp_path_factory):
 
 def _write_lines(file, rows):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """Make questions whose gold candidates are drawn by known weights."""
+
+    def make(
+        weights, *, dataset="set", kind="people", conversations=6, each=25, candidates=40, seed=0, scale=2.0, gold=1
+    ):
+        random = np.random.default_rng(seed)
+        made = []
+        for number in range(conversations * each):
+            values = random.normal(size=(candidates, len(weights)))
+            values = ((values - values.mean(axis=0)) / values.std(axis=0)).astype(np.float32)
+            scores = scale * (values @ np.array(weights)) + random.gumbel(size=candidates)
+            ids = tuple(f"p{n:03d}" for n in range(candidates))
+            made.append(
+                Asked(
+                    dataset=dataset,
+                    conversation=f"c{number // each}",
+                    query_id=f"q{number}",
+                    category=("odd", "even")[number % 2],
+                    kind=kind,
+                    ids=ids,
+                    values=values,
+                    gold=frozenset(ids[n] for n in np.argsort(-scores)[:gold]),
+                )
+            )
+        return made
+
+    return make
