@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from neuralstream.embed.base import Vectors
 
-__all__ = ["Fingerprint", "MemoryStore", "Point", "Ranked", "Record", "Where"]
+__all__ = ["Bm25", "Fingerprint", "MemoryStore", "Nearest", "Point", "Ranked", "Ranking", "Record", "Where"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,32 @@ class Where:
     covered: bool | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """A ranking to be made: the arguments of `MemoryStore.dense`."""
+
+    vector: Vectors
+    using: str
+    where: Where
+    limit: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """A ranking to be made: the arguments of `MemoryStore.text`."""
+
+    terms: Sequence[str]
+    field: str
+    where: Where
+    limit: int
+    k1: float
+    b: float
+
+
+Ranking = Nearest | Bm25
+
+
 @runtime_checkable
 class MemoryStore(Protocol):
     """Keeps points. `collection` is `schema.GEMS` or `schema.TURNS`; the store maps them to real names."""
@@ -139,7 +165,9 @@ class MemoryStore(Protocol):
         Args:
             vector: (dim,) float32.
             using: one of `schema.VECTORS`.
-            exact: compare every point that `where` lets through, instead of walking the HNSW graph.
+            exact: compare every point that `where` lets through by its full vector. Otherwise the engine may leave out
+                points that belong: a server walks its HNSW graph, the embedded engine compares compressed vectors and
+                looks at the full ones of the best. Scores are exact either way.
         """
         ...
 
@@ -152,6 +180,10 @@ class MemoryStore(Protocol):
         tf (k1 + 1) / (tf + k1 (1 - b + b len/avglen)). N, n and avglen range over the points of `where`'s user and
         kind that have the field, so another user's writes change no score and narrower filters change no statistics.
         """
+        ...
+
+    def rank_many(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Ranked]]:
+        """Several rankings at once, in their order, each as `dense` or `text` makes it; one request to a server."""
         ...
 
     def newest(self, collection: str, where: Where, limit: int, *, keys: Sequence[str] = ()) -> list[Record]:

@@ -18,7 +18,7 @@ from neuralstream.config import Settings
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import MissingPartError, StoreError
 from neuralstream.store import catalogue
-from neuralstream.store.base import Fingerprint, Point, Ranked, Record, Where
+from neuralstream.store.base import Bm25, Fingerprint, Nearest, Point, Ranked, Ranking, Record, Where
 from neuralstream.store.places import MemoryPlaces, Places, ServerPlaces
 from neuralstream.store.schema import DATETIME_FIELDS, MULTIVECTORS
 from neuralstream.store.shared import (
@@ -32,8 +32,8 @@ from neuralstream.store.shared import (
     check_collection,
     check_deletion,
     check_points,
+    check_ranking,
     check_user,
-    check_vector,
     conditions,
     corpus,
     known_ids,
@@ -110,20 +110,35 @@ class QdrantStore:
         self, collection: str, vector: Vectors, using: str, where: Where, limit: int, *, exact: bool
     ) -> list[Ranked]:
         """See MemoryStore."""
-        check_vector(vector, using, self._fingerprint.dim)
-        params = models.SearchParams(exact=exact)
-        # The client's local mode looks for vectors of several rows only when asked with rows.
-        query = _floats(vector[np.newaxis] if using in MULTIVECTORS else vector)
-        return self._ranked(collection, where, limit, params, query=query, using=using)
+        return self.rank_many(collection, [Nearest(vector, using, where, limit, exact)])[0]
 
     def text(
         self, collection: str, terms: Sequence[str], field: str, where: Where, limit: int, *, k1: float, b: float
     ) -> list[Ranked]:
         """See MemoryStore."""
-        scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k1, b=b))
-        asked = models.TextQueryInput(query=query_text(terms, field, where), scoring=scoring)
-        params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_filter(corpus(where))))
-        return self._ranked(collection, where, limit, params, query=models.TextQuery(text=asked), using=field)
+        return self.rank_many(collection, [Bm25(terms, field, where, limit, k1, b)])[0]
+
+    def rank_many(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Ranked]]:
+        """See MemoryStore."""
+        check_collection(collection)
+        for ranking in rankings:
+            check_ranking(ranking, self._fingerprint.dim)
+
+        def fetch(wanted: Sequence[Ranking]) -> list[list[Ranked]]:
+            found: list[list[Ranked]] = [[] for _ in wanted]
+            with self._asking():
+                asked: dict[str, list[int]] = {}
+                for number, ranking in enumerate(wanted):
+                    for place in self._places.of(collection, ranking.where):
+                        asked.setdefault(place, []).append(number)
+                for place, numbers in asked.items():
+                    requests = [_request(wanted[number], tunable=self._places.tunable) for number in numbers]
+                    answers = self._client.query_batch_points(place, requests)
+                    for number, answer in zip(numbers, answers, strict=True):
+                        found[number] += [Ranked(str(point.id), point.score) for point in answer.points]
+            return found
+
+        return best(fetch, rankings)
 
     def newest(self, collection: str, where: Where, limit: int, *, keys: Sequence[str] = ()) -> list[Record]:
         """See MemoryStore."""
@@ -183,29 +198,6 @@ class QdrantStore:
         """See MemoryStore."""
         self._closed = True
         self._client.close()
-
-    def _ranked(
-        self, collection: str, where: Where, limit: int, params: models.SearchParams, *, query: Any, using: str
-    ) -> list[Ranked]:
-        check_user(where)
-
-        def fetch(size: int) -> list[Ranked]:
-            found = self._ask(
-                collection,
-                where,
-                lambda place: self._client.query_points(
-                    place,
-                    query=query,
-                    using=using,
-                    query_filter=_filter(where),
-                    limit=size,
-                    search_params=params if self._places.tunable else None,
-                    with_payload=False,
-                ),
-            )
-            return [Ranked(str(point.id), point.score) for answer in found for point in answer.points]
-
-        return best(fetch, limit)
 
     def _ask(self, collection: str, where: Where, call: Callable[[str], T]) -> list[T]:
         """The answer of every place that may hold what `where` lets through."""
@@ -323,6 +315,28 @@ def _explained(address: str) -> Iterator[None]:
     except (ApiException, QdrantException, UnicodeEncodeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise StoreError(f"the Qdrant server at {address} refused: {reason}") from error
+
+
+def _request(ranking: Ranking, *, tunable: bool) -> models.QueryRequest:
+    query: Any
+    if isinstance(ranking, Nearest):
+        # The client's local mode looks for vectors of several rows only when asked with rows.
+        several = ranking.using in MULTIVECTORS
+        query, using = _floats(ranking.vector[np.newaxis] if several else ranking.vector), ranking.using
+        params = models.SearchParams(exact=ranking.exact)
+    else:
+        scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=ranking.k1, b=ranking.b))
+        query = models.TextQuery(text=models.TextQueryInput(query=query_text(ranking.terms), scoring=scoring))
+        using = ranking.field
+        params = models.SearchParams(idf=models.IdfCorpusParams(corpus=_filter(corpus(ranking.where))))
+    return models.QueryRequest(
+        query=query,
+        using=using,
+        filter=_filter(ranking.where),
+        limit=ranking.limit,
+        params=params if tunable else None,
+        with_payload=False,
+    )
 
 
 def _filter(where: Where) -> models.Filter:

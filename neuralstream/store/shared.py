@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -12,12 +13,13 @@ import numpy as np
 
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import StoreError, StoreMismatchError
-from neuralstream.store.base import Fingerprint, MemoryStore, Point, Ranked, Record, Where
+from neuralstream.store.base import Fingerprint, MemoryStore, Nearest, Point, Ranked, Ranking, Record, Where
 from neuralstream.store.schema import GEMS, MULTIVECTORS, SCHEMA_VERSION, TERMS, TEXT_FIELDS, TURNS, VECTORS
 from neuralstream.types import parse_time
 
 __all__ = [
     "PAGE",
+    "SPARE",
     "AnyOf",
     "Between",
     "Condition",
@@ -30,6 +32,7 @@ __all__ = [
     "check_deletion",
     "check_fingerprint",
     "check_points",
+    "check_ranking",
     "check_schema",
     "check_user",
     "check_vector",
@@ -43,7 +46,7 @@ __all__ = [
 PAGE = 256
 """Points per page of a scroll or a copy."""
 
-_SPARE = 16
+SPARE = 16
 """Points fetched beyond a limit to see whether a tie crosses it."""
 
 _EVER = "0001-01-01T00:00:00Z"
@@ -231,27 +234,40 @@ def check_vector(vector: Vectors, name: str, dim: int, owner: str = "the query",
         raise StoreError(f"{owner}: vector {name!r} holds NaN or infinity; embed the text again")
 
 
-def query_text(terms: Sequence[str], field: str, where: Where) -> str:
-    """Distinct terms, space-joined, for a BM25 query.
+def check_ranking(ranking: Ranking, dim: int) -> None:
+    """Refuse a ranking over everybody's memory, or one that cannot be made."""
+    check_user(ranking.where)
+    if isinstance(ranking, Nearest):
+        check_vector(ranking.vector, ranking.using, dim)
+    else:
+        if ranking.field not in TEXT_FIELDS:
+            raise StoreError(f"unknown token field {ranking.field!r}; use one of {', '.join(TEXT_FIELDS)}")
+        if ranking.where.kind is None:
+            raise StoreError("BM25 ranks points of one kind: got Where(kind=None); name turn, session or gem")
 
-    Raises:
-        StoreError: the field is no token field, or `where` does not say which kind of points is the corpus.
-    """
-    if field not in TEXT_FIELDS:
-        raise StoreError(f"unknown token field {field!r}; use one of {', '.join(TEXT_FIELDS)}")
-    if where.kind is None:
-        raise StoreError("BM25 ranks points of one kind: got Where(kind=None); name turn, session or gem")
+
+def query_text(terms: Sequence[str]) -> str:
+    """Distinct terms, space-joined, for a BM25 query."""
     return " ".join(dict.fromkeys(terms))
 
 
-def best(fetch: Callable[[int], list[Ranked]], limit: int) -> list[Ranked]:
-    """The first `limit` by (-score, id), right also where equal scores cross the limit.
+def best(fetch: Callable[[Sequence[Ranking]], list[list[Ranked]]], rankings: Sequence[Ranking]) -> list[list[Ranked]]:
+    """The first points of each ranking by (-score, id), right also where equal scores cross the limit.
 
     Args:
-        fetch: the engine's best n points, of each place it keeps them in, in any order.
-        limit: how many are wanted.
+        fetch: the engine's best points for each of some rankings, of each place it keeps them in, in any order.
+        rankings: what is wanted.
     """
-    return _cut(fetch, limit, lambda hit: hit.score, lambda hit: hit.id)
+    answers = fetch([replace(ranking, limit=ranking.limit + SPARE) for ranking in rankings])
+
+    def more(ranking: Ranking, first: list[Ranked]) -> Callable[[int], list[Ranked]]:
+        enough = ranking.limit + SPARE
+        return lambda size: first if size <= enough else fetch([replace(ranking, limit=size)])[0]
+
+    return [
+        _cut(more(ranking, first), ranking.limit, lambda hit: hit.score, lambda hit: hit.id)
+        for ranking, first in zip(rankings, answers, strict=True)
+    ]
 
 
 def latest(fetch: Callable[[int], list[Record]], limit: int) -> list[Record]:
@@ -274,7 +290,7 @@ def _cut(
 ) -> list[T]:
     if limit <= 0:
         return []
-    size = limit + _SPARE
+    size = limit + SPARE
     while True:
         found = sorted(fetch(size), key=lambda item: (-grade(item), tie_break(item)))
         # What was not fetched grades no higher than the item at `size`: below the limit's, it cannot belong.

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuralstream.errors import StoreError
-from neuralstream.store.base import MemoryStore, Where
+from neuralstream.store.base import Bm25, MemoryStore, Nearest, Where
 from neuralstream.store.schema import GEMS, TURNS
 
 START = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -187,6 +187,38 @@ class TestDense:
         ):
             with pytest.raises(StoreError):
                 store.dense(TURNS, query.astype(np.float32), using, _turns(user), 5, exact=True)
+
+
+class TestRankMany:
+    def test_each_ranking_is_as_alone(self, store, make, user):
+        """Rankings of several fields, users, kinds and limits, asked at once, come in their order, ties by id."""
+        points = [make(user, n, terms=f"redis {'port ' * (n % 3)}", terms_near="redis", index=n) for n in range(40)]
+        store.upsert(TURNS, [*points, make(user, "stretch", kind="session", vectors=(), terms="redis port")])
+        store.upsert(TURNS, [make(user + "1", n, terms="redis") for n in range(3)])
+        vector, ids = points[3].vectors["text"], tuple(point.id for point in points[5:9])
+        rankings = [
+            Bm25(["redis"], "terms_near", _turns(user), 7, 0.9, 0.4),
+            Nearest(vector, "text", _turns(user), 5, exact=True),
+            Nearest(vector, "near", _turns(user), 0, exact=True),
+            Bm25(["redis", "port"], "terms", Where(user, kind="session"), 5, 0.9, 0.4),
+            Nearest(vector, "text", Where(user + "1", kind="turn"), 50, exact=False),
+            Bm25(["redis", "port"], "terms", Where(user, kind="turn", ids=ids), 9, 1.2, 0.75),
+        ]
+        found = store.rank_many(TURNS, rankings)
+        assert [len(hits) for hits in found] == [7, 5, 0, 1, 3, 4]
+        assert _found_ids(found[0]) == sorted(point.id for point in points)[:7]
+        for ranking, hits in zip(rankings, found, strict=True):
+            (alone,) = store.rank_many(TURNS, [ranking])
+            assert _found_ids(hits) == _found_ids(alone)
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
+        assert store.rank_many(TURNS, []) == []
+
+    def test_one_that_cannot_be_made_refuses_all(self, store, user):
+        """A ranking without a user, or of an unknown field, is refused whatever stands beside it."""
+        good = Bm25(["redis"], "terms", _turns(user), 5, 0.9, 0.4)
+        for bad in (replace(good, where=Where(None, kind="turn")), replace(good, field="content")):
+            with pytest.raises(StoreError):
+                store.rank_many(TURNS, [good, bad])
 
 
 class TestNewest:

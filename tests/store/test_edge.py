@@ -6,15 +6,17 @@ import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
+import numpy as np
 import pytest
 
 from neuralstream.config import Settings
 from neuralstream.errors import StoreError, StoreLockedError, StoreMismatchError
 from neuralstream.store import edge, folder, open_store, rebuilding, scroll_earlier
-from neuralstream.store.base import Fingerprint, Where
+from neuralstream.store.base import Bm25, Fingerprint, Nearest, Where
 from neuralstream.store.schema import GEMS, SCHEMA_VERSION, TURNS, VECTORS
 
 FINGERPRINT = Fingerprint("tiny", "0123456789abcdef", 8, "english-1")
@@ -166,8 +168,10 @@ class TestLock:
 
 
 @pytest.mark.slow
-def test_acknowledged_points_survive_kill_9(settings):
-    """Every point whose upsert returned is there after the process was killed in the middle of writing."""
+@pytest.mark.parametrize("sealed", [edge._SEALED, 50])
+def test_acknowledged_points_survive_kill_9(settings, monkeypatch, sealed):
+    """Every point whose upsert returned is there after the process was killed in the middle of writing or sealing."""
+    monkeypatch.setattr(edge, "_SEALED", sealed)
     body = (
         "for n in range(100000):\n"
         "    ids = [str(uuid.uuid5(uuid.NAMESPACE_URL, f'{n}-{m}')) for m in range(3)]\n"
@@ -190,6 +194,92 @@ def test_acknowledged_points_survive_kill_9(settings):
             found = store.text(TURNS, ["redis"], "terms", Where("ann", kind="turn"), 10**6, k1=1, b=1)
         assert acknowledged <= written
         assert acknowledged <= {hit.id for hit in found}
+
+
+class TestSealing:
+    @pytest.fixture
+    def sealed(self, settings, make, monkeypatch):
+        """A store whose files hold few points each, with 300 turns in them, every second of them written twice."""
+        monkeypatch.setattr(edge, "_SEALED", 50)
+        store = open_store(settings, FINGERPRINT)
+        for start in range(0, 300, 20):
+            store.upsert(TURNS, [_numbered(make, n, "before") for n in range(start, start + 20)])
+        store.upsert(TURNS, [_numbered(make, n, "after") for n in range(0, 300, 2)])
+        yield store
+        store.close()
+
+    def test_every_search_finds_what_was_sealed(self, settings, sealed):
+        """What lies in several files is one memory: found, counted and replaced as before, after reopening too."""
+        assert sealed._shards[TURNS].info().segments_count > 2
+        words, before = _words(sealed), _contents(sealed)
+        assert words == {"before": 150, "after": 150, "redis": 300}
+        sealed.close()
+        with _opened(settings) as store:
+            assert _words(store) == words
+            assert _contents(store) == before
+
+    @pytest.mark.parametrize("using", ["text", "near"])
+    def test_an_inexact_search_has_exact_scores(self, sealed, using):
+        """The nearest are found by compressed vectors and scored by the whole ones."""
+        query = np.random.default_rng(5).normal(size=8).astype(np.float32)
+        exact, found = (
+            sealed.dense(TURNS, query, using, Where("ann", kind="turn"), 20, exact=e) for e in (True, False)
+        )
+        scores = {
+            hit.id: hit.score for hit in sealed.dense(TURNS, query, using, Where("ann", kind="turn"), 300, exact=True)
+        }
+        assert [hit.score for hit in found] == pytest.approx([scores[hit.id] for hit in found], abs=1e-6)
+        assert len({hit.id for hit in exact} & {hit.id for hit in found}) >= 19
+
+    def test_deleted_text_is_nowhere_in_the_folder(self, settings, sealed, make):
+        """Purging rewrites sealed files too."""
+        sealed.upsert(TURNS, [make("bob", n, terms=MARK, data={"text": MARK}) for n in range(200)])
+        sealed.delete(TURNS, Where("bob"))
+        before = _contents(sealed)
+        sealed.purge()
+        assert not _holds(settings.home, MARK)
+        assert _contents(sealed) == before
+
+
+class TestScope:
+    def test_what_is_left_out_of_a_query_changes_no_answer(self, settings, make):
+        """However users, kinds and times come and go, rankings equal those of a store that leaves no condition out."""
+        random = np.random.default_rng(7)
+        with _opened(settings) as store, closing(open_store(Settings(qdrant_url=":memory:"), FINGERPRINT)) as other:
+            for step in range(60):
+                # One user with one kind for long stretches, so that conditions can be left out and have to come back.
+                users = ("ann", "bob") if step % 20 > 12 else ("ann",)
+                _change([store, other], make, random, users, step)
+                where = Where(
+                    str(random.choice(["ann", "bob"])),
+                    kind=str(random.choice(["turn", "session"])),
+                    until=[None, _minute(step), _minute(step - 5)][step % 3],
+                )
+                query = random.normal(size=8).astype(np.float32)
+                rankings = [
+                    Nearest(query, "text", where, 100, exact=True),
+                    Bm25(["redis", "port"], "terms", where, 100, 0.9, 0.4),
+                    Bm25(["redis", "port"], "terms_near", where, 100, 0.9, 0.4),
+                ]
+                for mine, theirs in zip(*(s.rank_many(TURNS, rankings) for s in (store, other)), strict=True):
+                    assert dict(mine) == pytest.approx(dict(theirs), abs=1e-4)
+
+    def test_it_is_asked_again_after_reopening(self, settings, make):
+        """A store that held one user when it was closed holds two after another process wrote to it."""
+        for user in ("ann", "bob"):
+            with _opened(settings) as store:
+                store.upsert(TURNS, [make(user, n, terms="redis") for n in range(3)])
+                found = store.text(TURNS, ["redis"], "terms", Where(user, kind="turn"), 10, k1=1, b=1)
+                assert {hit.id for hit in found} == {make(user, n).id for n in range(3)}
+
+    def test_a_covered_turn_depends_on_the_time_asked_about(self, settings, make):
+        """A gem made after `until` covers nothing, even where every turn was said before."""
+        with _opened(settings) as store:
+            turn = make("ann", 0, terms="redis", created_at=_minute(0).isoformat(), covered_at=_minute(9).isoformat())
+            store.upsert(TURNS, [turn])
+            for minute, covered in ((5, False), (9, True)):
+                where = Where("ann", kind="turn", until=_minute(minute), covered=covered)
+                assert len(store.text(TURNS, ["redis"], "terms", where, 5, k1=1, b=1)) == 1
 
 
 class TestPurge:
@@ -300,6 +390,38 @@ def _crash(*_, **__):
 
 def _opened(settings, fingerprint=FINGERPRINT, *, check=True):
     return closing(open_store(settings, fingerprint, check=check))
+
+
+def _minute(minute):
+    return datetime(2026, 5, 1, 12, tzinfo=UTC) + timedelta(minutes=minute)
+
+
+def _change(stores, make, random, users, step):
+    """Write some points to each store, and delete some of a user's now and then."""
+    points = []
+    for n in range(3):
+        kind = "session" if step % 15 == 14 else "turn"
+        terms = " ".join(random.choice(["redis", "port", "nginx"], size=4))
+        held = {"terms": terms} | ({"terms_near": terms * 2} if kind == "turn" else {})
+        created_at = {"created_at": _minute(step + n).isoformat()} if step != 40 else {}
+        vectors = ("text",) if kind == "turn" else ()
+        points.append(make(str(random.choice(users)), f"{step}-{n}", kind=kind, vectors=vectors, **held, **created_at))
+    for store in stores:
+        store.upsert(TURNS, points)
+        if step % 20 == 19:
+            store.delete(TURNS, Where("bob"))
+
+
+def _numbered(make, n, word):
+    return make("ann", f"{n}", terms=f"redis {word}", created_at=f"2026-05-01T12:00:00.{n:06}Z", index=n)
+
+
+def _words(store):
+    """How many turns each word is found in."""
+    where = Where("ann", kind="turn")
+    return {
+        word: len(store.text(TURNS, [word], "terms", where, 1000, k1=1, b=1)) for word in ("before", "after", "redis")
+    }
 
 
 def _record_schema(settings, version):
