@@ -26,7 +26,7 @@ def speaks(speakers: Iterable[str], query_words: frozenset[str]) -> float:
 
     Returns:
         0 to 1: the share of the best-named speaker's name, so that of two Annas the one whose family name is asked for
-        comes first. Parts that are everyday words ("Will", "van") do not count. A user is "I", an assistant "you": a
+        comes first. Parts that are everyday words ("Will") do not count. A user is "I", an assistant "you": a
         question with both, and an exchange in which both speak, prefer neither.
     """
     return max((_share(speaker, query_words) for speaker in speakers), default=0.0)
