@@ -1,20 +1,23 @@
-"""Entities without a model: names, identifiers, code symbols and titles that a text mentions.
+"""Entities and topics without a model: names, identifiers, code symbols, titles, and noun phrases that a text mentions.
 
 An entity is normalised: case folded, outer punctuation and a possessive 's gone, one space between words. A name of
 several words is given whole and then by its parts, so that "Tilda" meets "Tilda Marquardt"; a port is given as
 "port 6381" and as "6381". A name written in lower case looks like any other word: `link_entities` finds it where it is
-known already.
+known already. A phrase is stemmed, since it is only compared with other phrases.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from neuralstream.analysis import analyse, is_stop_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-__all__ = ["find_entities", "link_entities"]
+__all__ = ["find_entities", "find_phrases", "link_entities"]
 
 _LONGEST_NAME = 6
 """Words of a name. A longer run of capitals is a headline, or someone shouting."""
@@ -47,6 +50,19 @@ _ORDINARY_WORDS = """
 """
 _ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
+# Words that carry nothing in a phrase although they are no stop words of the search.
+_LIGHT_WORDS = """
+    would could should might must may shall also get got go going went gone really very much lot lots thing things way
+    time day days today yesterday tomorrow week weeks month months year years one ones great good nice cool awesome
+    amazing super pretty sure definitely always never ever still even back well last next make made makes making take
+    took taken know knew think thought feel felt want wanted need needed love loved like liked see saw seen look looks
+    looking let thanks thank please wow hey hi hello yes yeah no ok okay bit kind sort best better first right big
+    little long old new many several another every each two three four five six seven eight nine ten
+"""
+_LIGHT = frozenset(_LIGHT_WORDS.split())
+_LONGEST_PHRASE = 3
+_PHRASE_TOKEN = re.compile(r"[^\W\d_][\w’'-]*|[^\s\w]|\n|\d+")
+
 _CONNECTORS = frozenset({"of", "the", "de", "la", "le", "von", "van", "der", "den", "di", "da", "du", "del", "dos"})
 _OPENING_CONNECTORS = _CONNECTORS - {"the", "der", "den", "la", "le"}
 """Lower-case words inside a name ("Bank of the West"); an article may only follow another of them."""
@@ -62,13 +78,13 @@ _QUOTED = re.compile(
     r'"([^"\n]{2,80})"|“([^”\n]{2,80})”|„([^“”\n]{2,80})[“”]|«([^»\n]{2,80})»|[「『《]([^」』》\n]{2,40})[」』》]'
 )
 _LABELLED_NUMBER = re.compile(
-    r"\b(port|error|code|status|issue|ticket|pr)s?[ \t]?(?:(?:is|number|no\.?|nr\.?|to|[=:#])[ \t]?)?(\d{1,6})\b",
+    r"\b(port|error|code|status|http|issue|ticket|pr)s?[ \t]?(?:(?:is|number|no\.?|nr\.?|to|[=:#])[ \t]?)?(\d{1,6})\b",
     re.IGNORECASE,
 )
 
 # A chunk that could be an identifier: ASCII, so that it also stands out inside text that writes no spaces.
 _CHUNK = re.compile(r"[A-Za-z0-9_@#~/\\.:+%?=&$-]{2,200}")
-_TECHNICAL = re.compile(r"[\d_@#/\\]|[^.]\.[^.]|[a-z][A-Z]|[A-Z]{2}[a-z]|^--")
+_TECHNICAL = re.compile(r"[\d_@#/\\]|[^.]\.[^.]|[a-z][A-Z]|[A-Z]{2}[a-z]|^--|\w::\w")
 _OUTER = " \t\r\n.,;:!?'\"’‘“”„«»()[]{}<>`*…|=-"
 
 
@@ -111,6 +127,41 @@ def link_entities(text: str, known: Container[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(linked))
 
 
+def find_phrases(text: str) -> tuple[str, ...]:
+    """The noun phrases of a text, each once, in order: "the leaking boiler in our cellar" gives "leak boiler".
+
+    Runs of words between stop words, light words, adverbs, numbers and punctuation, as Rose et al., "Automatic keyword
+    extraction from individual documents" (2010) cut them. Of a run of two or more, its last three and its last two
+    words, because English puts the noun last.
+
+    Returns:
+        Stemmed words with a space between.
+    """
+    found: list[str] = []
+    run: list[str] = []
+    for token in (*_PHRASE_TOKEN.findall(text), "."):
+        word = token.casefold()
+        if word[0].isalpha() and not _breaks(word):
+            run.append(word)
+            continue
+        if len(run) > 1:
+            stems = [stem for word in run[-_LONGEST_PHRASE:] if (stem := _stem(word))]
+            found += (" ".join(stems), " ".join(stems[-2:]))
+        run = []
+    return tuple(dict.fromkeys(phrase for phrase in found if " " in phrase))
+
+
+def _breaks(word: str) -> bool:
+    """Whether a folded word belongs to no phrase: a contraction and an adverb in -ly are never part of one."""
+    return word in _LIGHT or is_stop_word(word) or word.endswith("ly") or "'" in word or "’" in word
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
+    """The last token of a word, which stands for the whole of it."""
+    return next(reversed(analyse(word)), "")
+
+
 def _normalised(text: str) -> str:
     plain = " ".join(text.strip(_OUTER).split()).casefold()
     return re.sub(r"['’]s$", "", plain)
@@ -139,7 +190,7 @@ def _identifiers(text: str) -> Iterator[_Found]:
     for match in _CHUNK.finditer(text):
         if not _TECHNICAL.search(match.group()):
             continue
-        chunk = match.group().strip(".,:;?!=&+%-$")
+        chunk = match.group().lstrip(".,:;?!=&+%$").rstrip(".,:;?!=&+%-$")
         for pattern, read in _IDENTIFIERS:
             if shape := pattern.fullmatch(chunk):
                 for entity in read(shape):
@@ -200,6 +251,7 @@ _IDENTIFIERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], tuple[str, 
     ),
     (re.compile(r"(?!(?:19|20)\d\d$)\d{4,6}"), _whole),  # a bare number that names something: no year
     (re.compile(r"--?([a-z][\w-]+)(?:=.*)?"), _first_group),  # command-line flag
+    (re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)+"), _whole),  # name within a name space
     (re.compile(r"(?=.*[A-Za-z])_*[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+"), _whole),  # snake_case
     (re.compile(r"[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"), _whole),  # camelCase
     (re.compile(r"(?=.*[A-Za-z]{2})[\w-]+(?:\.[\w-]+)*\.(?![A-Z][a-z])[A-Za-z][A-Za-z0-9]{0,9}"), _whole),  # file, host

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuralstream.entities import find_entities, link_entities
+from neuralstream.entities import find_entities, find_phrases, link_entities
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,8 @@ def test_names(text, expected):
         ("filed as BH-114, closes #123", ("bh-114", "#123")),
         ("qdrant v1.9.4 and redis:7.2.4", ("1.9.4", "redis", "7.2.4")),
         ("display says E41, then error 5", ("e41", "error 5")),
+        ("got HTTP 503 with --max-retries=3", ("http 503", "http", "max-retries")),
+        ("a std::vector of Foo.bar()", ("std::vector", "foo.bar", "foo")),
         ("set `allkeys-lru`, not allkeys-random", ("allkeys-lru",)),
         ("call `getContextUsage()` or auth_api", ("getcontextusage", "auth_api")),
         (
@@ -69,6 +71,22 @@ def test_known_entities_are_linked_in_any_casing():
     assert link_entities("does tilda use redis?", frozenset()) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The leaking boiler in our cellar", ("leak boiler",)),
+        ("about a new LGBTQ art show, then art shows", ("lgbtq art show", "art show")),
+        ("pottery; class", ()),
+        ("pottery\nclass", ()),
+        ("it's really good, we don't sell 3 bikes", ()),
+        ("", ()),
+    ],
+)
+def test_phrases(text, expected):
+    """Words side by side are a phrase, whatever their endings; stop words, adverbs, numbers and marks part them."""
+    assert find_phrases(text) == expected
+
+
 def test_each_entity_comes_once_in_order():
     """Entities are given in order of first appearance."""
     assert find_entities("then Mira met Jonas, and Jonas met Mira") == ("mira", "jonas")
@@ -82,6 +100,7 @@ def test_time_grows_linearly(unit):
     text = (unit * 100_000)[:100_000]
     started = time.process_time()
     find_entities(text)
+    find_phrases(text)
     assert time.process_time() - started < 2
 
 
@@ -91,5 +110,6 @@ def test_any_text_is_read(text):
     found = find_entities(text)
     assert len(set(found)) == len(found)
     assert all(entity == entity.casefold() and entity.strip() == entity and entity for entity in found)
+    assert all(" " in phrase for phrase in find_phrases(text))
     assert link_entities(text, set(found)) == tuple(dict.fromkeys(link_entities(text, set(found))))
     assert set(link_entities(text, set(found))) == set(found)

@@ -1,14 +1,15 @@
 """The graph of a user's memory, and spreading activation over it.
 
 Nodes are points (turns and gems), words, names (entities, topics and speakers of more than one word; one word is its
-own node) and sessions. A point is linked to all of these that it holds, by their inverse document frequency; a turn to
-the next one of its session; a gem to its source turns. A query starts at the words and names it holds, and activation
-spreads as personalised PageRank (Haveliwala, "Topic-sensitive PageRank", WWW 2002): a walker follows links by weight
-and returns to the start with probability `graph_restart`.
+own node), noun phrases and sessions. A point is linked to all of these that it holds, by their inverse document
+frequency; a turn to the next one of its session; a gem to its source turns. A query starts at the words, phrases and
+names it holds, and activation spreads as personalised PageRank (Haveliwala, "Topic-sensitive PageRank", WWW 2002): a
+walker follows links by weight and returns to the start with probability `graph_restart`.
 
 What it can do: find a turn that shares no word with the query, because it stands beside one that does or is told by a
-gem that does; `reports/` shows that it ranks about as well as BM25. What it cannot do: add to the sum of BM25,
-neighbourhoods and vectors, which know the same links. So hybrid leaves it out unless a configuration says otherwise.
+gem that does; `reports/graph.md` shows that it ranks about as well as BM25. What it cannot do: add to the sum of BM25,
+neighbourhoods and vectors, which know the same links. So hybrid leaves it out unless a configuration says otherwise,
+and follows names from what it finds first (`linked`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neuralstream.analysis import analyse
-from neuralstream.entities import link_entities
+from neuralstream.entities import find_phrases, link_entities
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TERMS_DATED, TURNS
@@ -124,7 +125,7 @@ class _UserGraph:
         self._ids: list[str] = []
         self._rows: dict[str, int] = {}
         self._turns: dict[tuple[str, int], int] = {}
-        self._columns: dict[str, dict[str, int]] = {"word": {}, "name": {}, "session": {}}
+        self._columns: dict[str, dict[str, int]] = {"word": {}, "name": {}, "phrase": {}, "session": {}}
         self._names = 0
         self._incidence = _Lists()
         self._links = _Lists()
@@ -140,9 +141,10 @@ class _UserGraph:
         return len(new)
 
     def named(self, text: str) -> list[int]:
-        """Columns of the words and names that a text holds."""
-        words, names = self._columns["word"], self._columns["name"]
+        """Columns of the words, phrases and names that a text holds."""
+        words, phrases, names = (self._columns[kind] for kind in ("word", "phrase", "name"))
         found = [words[word] for word in dict.fromkeys(analyse(text)) if word in words]
+        found += [phrases[phrase] for phrase in find_phrases(text) if phrase in phrases]
         return found + [names[name] for name in link_entities(text, names)]
 
     def spread(self, columns: list[int], restart: float) -> dict[str, float]:
@@ -245,7 +247,14 @@ def _names(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "session", payload["session_id"]
     for word in payload[TERMS_DATED].split():
         yield "word", word
+    for phrase in find_phrases(_said(payload["data"])):
+        yield "phrase", phrase
     for field in ("entities", "topics", "speakers"):
         for name in payload.get(field, ()):
             if not name.isalnum():
                 yield "name", name.casefold()
+
+
+def _said(data: Mapping[str, Any]) -> str:
+    """What a turn or a gem says."""
+    return "\n".join(part["text"] for part in data["parts"]) if "parts" in data else str(data["content"])

@@ -119,6 +119,14 @@ def test_names_of_several_words_link_what_mentions_them(graph, indexer):
     assert min(activation[gems[0].gem_id], activation[gems[1].gem_id]) > activation[gems[2].gem_id]
 
 
+def test_phrases_link_what_says_the_words_together(graph, indexer):
+    """Of two turns with the same words, the one leads that has them side by side as the query does."""
+    [together], [apart] = said("s3", "Heat exchanger, noon."), said("s4", "Exchanger, heat: noon.")
+    indexer.index_turns([*CHAT, together, apart])
+    activation = graph.activate("u", "heat exchangers")
+    assert activation[point("s3-0")] > 1.05 * activation[point("s4-0")]
+
+
 def test_nothing_known_gives_nothing(graph, indexer):
     """An empty memory, an empty query, words nobody said."""
     assert graph.activate("u", "boiler") == {}
