@@ -30,7 +30,13 @@ from pydantic import (
 )
 
 from neuralstream.errors import SettingsError
-from neuralstream.ranking import AssistantRankingSettings, RankingSettings, TunedSettings
+from neuralstream.ranking import (
+    AssistantRankingSettings,
+    ExchangeRankingSettings,
+    Kind,
+    RankingSettings,
+    TunedSettings,
+)
 from neuralstream.types import Lane, Mode
 
 if TYPE_CHECKING:
@@ -108,13 +114,14 @@ class RetrievalSettings(_Table):
     k: int = Field(5, ge=1, le=1000, description="hits returned where a call names no number")
     candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
     exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
-    neighbours: int = Field(2, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
-    kind: Literal["auto", "people", "assistant"] = Field(
+    kind: Literal["auto", "people", "assistant", "exchange"] = Field(
         "auto",
-        description="kind of conversation: people talking, or a user with an assistant; auto tells from the turns",
+        description="kind of conversation: people talking, a user and an assistant message by message, or in exchanges; "
+        "auto tells from the turns",
     )
     people: RankingSettings = Field(default_factory=RankingSettings)
     assistant: AssistantRankingSettings = Field(default_factory=AssistantRankingSettings)
+    exchange: ExchangeRankingSettings = Field(default_factory=ExchangeRankingSettings)
     reranker: Folder | None = Field(
         None, description="folder of a sentence-transformers cross-encoder that orders hybrid's best anew; unset: off"
     )
@@ -125,6 +132,10 @@ class RetrievalSettings(_Table):
     graph_restart: float = Field(
         0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
     )
+
+    def ranking(self, kind: Kind) -> RankingSettings:
+        """How a kind of conversation is ranked."""
+        return {"people": self.people, "assistant": self.assistant, "exchange": self.exchange}[kind]
 
 
 class ExtractSettings(_Table):

@@ -14,7 +14,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from neuralstream.analysis import ANALYSER
 from neuralstream.embed.vectors import mean_of_chunks
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError
+from neuralstream.ranking import Kind
 from neuralstream.retrieve.documents import (
     STRETCH,
     embedded_text,
@@ -36,6 +37,7 @@ from neuralstream.retrieve.documents import (
     turn_terms,
     user_text,
 )
+from neuralstream.retrieve.kinds import kind_of_role
 from neuralstream.store.base import Fingerprint, Point, Where
 from neuralstream.store.schema import (
     GEMS,
@@ -72,13 +74,15 @@ class Indexer:
     Args:
         store: keeps the points.
         embedder: makes the vectors.
-        settings: `neighbours` says how many turns on each side make a neighbourhood.
+        settings: each kind's `neighbours` says how many turns on each side make a neighbourhood.
     """
 
     def __init__(self, store: MemoryStore, embedder: Embedder, settings: RetrievalSettings) -> None:
         self._store = store
         self._embedder = embedder
-        self._reach = settings.neighbours
+        self._settings = settings
+        # The turn before counts too, even where there are no neighbours.
+        self._farthest = max(1, *(settings.ranking(kind).neighbours for kind in get_args(Kind)))
         self._lock = threading.Lock()
 
     def index_turns(self, turns: Sequence[Turn], *, embed: bool = True) -> None:
@@ -141,7 +145,7 @@ class Indexer:
 
     def _write_turns(self, session: Where, new: Sequence[Point]) -> None:
         """Store turns of one session, in order, and renew what depends on them."""
-        first, last, reach = _index(new[0]), _index(new[-1]), max(self._reach, 1)
+        first, last, reach = _index(new[0]), _index(new[-1]), self._farthest
         known = {point.id: point for point in self._read_turns(session, first - 2 * reach, last + 2 * reach)}
         known.update((point.id, point) for point in new)
         in_order = sorted(known.values(), key=_place)
@@ -158,10 +162,11 @@ class Indexer:
         self._mark_covered(session, first - reach, last + reach)
 
     def _neighbourhoods(self, turns: Sequence[Point]) -> Iterator[tuple[Point, Sequence[Point]]]:
-        """Each turn of a session, in order, with those at most `neighbours` places away, itself included."""
+        """Each turn of a session, in order, with its neighbours and itself."""
         places = [_index(turn) for turn in turns]
         for turn, place in zip(turns, places, strict=True):
-            yield turn, turns[bisect_left(places, place - self._reach) : bisect_right(places, place + self._reach)]
+            reach = self._reach(turn)
+            yield turn, turns[bisect_left(places, place - reach) : bisect_right(places, place + reach)]
 
     def _write_stretches(self, session: Where, first: int, last: int) -> None:
         turns = self._read_turns(
@@ -225,9 +230,12 @@ class Indexer:
             return []
         session = Where(gem.user_id, session_ids=(gem.source.session_id,), until=gem.created_at)
         first = gem_index(gem)
-        turns = self._read_turns(session, first - self._reach, first + _GEM_SPAN + self._reach)
-        cited = [_index(turn) for turn in turns if _cites(gem, turn)]
-        return [turn for turn in turns if any(abs(_index(turn) - index) <= self._reach for index in cited)]
+        turns = self._read_turns(session, first - self._farthest, first + _GEM_SPAN + self._farthest)
+        cited = [(_index(turn), self._reach(turn)) for turn in turns if _cites(gem, turn)]
+        return [turn for turn in turns if any(abs(_index(turn) - index) <= reach for index, reach in cited)]
+
+    def _reach(self, turn: Point) -> int:
+        return self._settings.ranking(kind_of_role(turn.payload["role"])).neighbours
 
 
 def fingerprint(embedder: Embedder) -> Fingerprint:

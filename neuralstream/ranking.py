@@ -13,7 +13,7 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -28,9 +28,14 @@ __all__ = [
     "PRIORS",
     "SIGNALS",
     "AssistantRankingSettings",
+    "ExchangeRankingSettings",
+    "Kind",
     "RankingSettings",
     "TunedSettings",
 ]
+
+Kind = Literal["people", "assistant", "exchange"]
+"""Kinds of conversation: people talking; a user and an assistant, a turn a message; the same, a turn an exchange."""
 
 EVIDENCE = ("bm25", "bm25_text", "bm25_near", "bm25_user", "bm25_reply", "dense", "dense_near", "dense_user", "graph")
 """BM25 of date, speakers and text; of the text; of the text with its neighbours; of the user's part of an exchange; of
@@ -124,20 +129,35 @@ def _weights(kind: str) -> Any:
     )
 
 
+def _neighbours(turns: int) -> Any:
+    return Field(turns, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
+
+
 class RankingSettings(_Frozen):
     """How conversations of people are ranked."""
 
     bm25_k1: float = _k1("people")
     bm25_b: float = _b("people")
+    neighbours: int = _neighbours(2)
     weights: Weights = _weights("people")
 
 
 class AssistantRankingSettings(RankingSettings):
-    """How conversations of a user with an assistant are ranked."""
+    """How conversations of a user with an assistant are ranked, where each message is a turn."""
 
     bm25_k1: float = _k1("assistant")
     bm25_b: float = _b("assistant")
+    neighbours: int = _neighbours(1)
     weights: Weights = _weights("assistant")
+
+
+class ExchangeRankingSettings(RankingSettings):
+    """How they are ranked where a message and its reply are one turn."""
+
+    bm25_k1: float = _k1("exchange")
+    bm25_b: float = _b("exchange")
+    neighbours: int = _neighbours(1)
+    weights: Weights = _weights("exchange")
 
 
 class TunedSettings(_Frozen):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from neuralstream.analysis import analyse
 from neuralstream.config import RetrievalSettings
+from neuralstream.embed.vectors import mean_of_chunks
 from neuralstream.errors import InputError
 from neuralstream.indexing import Indexer, fingerprint, texts_of, turn_point_id
 from neuralstream.retrieve.documents import STRETCH
@@ -73,7 +74,7 @@ def gem(content: str, *indexes: int, status: str = "active", **fields) -> Gem:
 
 def indexer(store, neighbours: int = 1) -> Indexer:
     """An indexer over the store."""
-    return Indexer(store, EMBEDDER, RetrievalSettings(neighbours=neighbours))
+    return Indexer(store, EMBEDDER, RetrievalSettings(people={"neighbours": neighbours}))
 
 
 def everything(store, collection=TURNS) -> dict:
@@ -97,9 +98,11 @@ def test_a_turn_is_stored_with_the_fields_every_signal_reads(store):
     assert (payload["user_id"], payload["kind"], payload["session_id"], payload["index"]) == ("u", "turn", "s", 1)
     assert payload["created_at"] == "2026-05-08T12:01:00Z"
     assert payload["speakers"] == ["Ada"]
-    assert payload[TERMS] == "done"
-    assert payload[TERMS_DATED].split() == ["8", "may", "2026", "ada", "done"]
-    assert payload[TERMS_NEAR].split() == [*analyse("Move it to Harbour Street"), "done", *analyse("Thanks, café")]
+    assert payload[TERMS].split() == analyse("Done")
+    assert payload[TERMS_DATED].split() == ["8", "may", "2026", "ada", *analyse("Done")]
+    assert payload[TERMS_NEAR].split() == [
+        token for text in ("Move it to Harbour Street", "Done", "Thanks, café") for token in analyse(text)
+    ]
     assert Turn.from_dict(payload["data"]) == turn(1, "Done")
     assert stored(store, "s-0").payload["entities"] == ["harbour street", "harbour", "street"]
 
@@ -113,6 +116,38 @@ def test_near_vector_is_the_direction_of_the_neighbours_mean(store):
     found = stored(store, "s-1").vectors
     assert np.allclose(found[VECTOR_TEXT], vectors[1], atol=1e-5)
     assert np.allclose(found[VECTOR_NEAR], total / np.linalg.norm(total), atol=1e-5)
+
+
+def test_a_long_text_has_a_vector_for_each_chunk(store):
+    """Chunks are kept beside their mean; a text within the window is one vector, and needs none of its own."""
+    long = " ".join(f"word{number}" for number in range(600))
+    indexer(store).index_turns([turn(0, "short"), turn(1, long)])
+    assert "chunks" not in stored(store, "s-0").vectors
+    (expected,) = EMBEDDER.embed_chunks([f"Ada: {long}"])
+    assert len(expected) > 1
+    assert np.allclose(stored(store, "s-1").vectors["chunks"], expected, atol=1e-5)
+    assert np.allclose(stored(store, "s-1").vectors[VECTOR_TEXT], mean_of_chunks(expected), atol=1e-5)
+
+
+def test_the_parts_of_an_exchange_are_signals_of_their_own(store):
+    """The user's part has a vector and tokens, the reply tokens; where one person speaks there are none."""
+    said = {"session_id": "x", "turn_id": "x-0", "user_id": "u", "index": 0, "created_at": START}
+    indexer(store).index_turns([Turn.exchange("Move the kettle?", "It stands at pier 9.", **said), turn(0)])
+    found = stored(store, "x-0")
+    assert found.payload["terms_user"].split() == analyse("Move the kettle?")
+    assert found.payload["terms_reply"].split() == analyse("It stands at pier 9.")
+    assert np.allclose(found.vectors["user"], EMBEDDER.embed_documents(["Move the kettle?"])[0], atol=1e-5)
+    assert (found.payload["role"], found.payload["question"], found.payload["digits"]) == ("exchange", 1.0, True)
+    assert {"terms_user", "terms_reply"}.isdisjoint(stored(store, "s-0").payload)
+    assert "user" not in stored(store, "s-0").vectors
+
+
+def test_a_turn_knows_the_one_before_it_whatever_came_first(store):
+    """`before` names the turn one place earlier in the session, also when that one is indexed later."""
+    indexer(store).index_turns([turn(1)])
+    assert "before" not in stored(store, "s-1").payload
+    indexer(store, neighbours=0).index_turns([turn(0)])
+    assert stored(store, "s-1").payload["before"] == turn_point_id("u", "s-0")
 
 
 @settings(max_examples=12, deadline=None)
@@ -143,7 +178,7 @@ def test_sessions_and_users_are_not_each_others_neighbours(store):
     ]
     indexer(store).index_turns(mixed)
     assert stored(store, "s-0").payload[TERMS_NEAR] == "redi number 0"
-    assert stored(store, "t-0").payload[TERMS_NEAR] == "violin quartz"
+    assert stored(store, "t-0").payload[TERMS_NEAR].split() == analyse("violin") + analyse("quartz")
 
 
 def test_a_stretch_holds_at_most_64_turns(store):
@@ -173,9 +208,9 @@ def test_only_what_is_missing_is_embedded(store):
     asked = []
 
     class Recording(FakeEmbedder):
-        def embed_documents(self, texts):
+        def embed_chunks(self, texts):
             asked.extend(texts)
-            return super().embed_documents(texts)
+            return super().embed_chunks(texts)
 
     Indexer(store, Recording(), RetrievalSettings()).index_missing([turn(0), turn(1)])
     assert asked == ["Ada: port number 1"]
@@ -198,7 +233,9 @@ def test_a_gem_is_stored_with_its_source_and_what_was_said_around(store):
     (found,) = store.retrieve(GEMS, [made.gem_id], with_vectors=True)
     payload = found.payload
     assert (payload["kind"], payload["status"], payload["tags"], payload["index"]) == ("gem", "active", ["decision"], 2)
-    assert payload[TERMS].split() == [*analyse("The staging port is 6379"), "move"]
+    assert payload[TERMS].split()[: len(analyse(made.content))] == analyse(made.content)
+    assert "move" in payload[TERMS].split()
+    assert payload[TERMS].split().count("stage") == 1
     assert {"8", "may", "2026", "ada", "op"} <= set(payload[TERMS_DATED].split())
     assert "port number 1" in payload[TERMS_NEAR]
     assert "qdrant number 2" in payload[TERMS_NEAR]

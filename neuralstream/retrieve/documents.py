@@ -26,6 +26,7 @@ __all__ = [
     "gem_index",
     "gem_terms",
     "part_terms",
+    "role_of",
     "stretch_point_id",
     "traits",
     "turn_heading_terms",
@@ -69,12 +70,12 @@ def embedded_text(item: Turn | Gem) -> str:
 
 def user_text(item: Turn | Gem) -> str:
     """What the user says in an exchange, which is embedded by itself too; empty for all else."""
-    return _said_by(item, "user") if isinstance(item, Turn) and _role(item) == EXCHANGE else ""
+    return _said_by(item, "user") if isinstance(item, Turn) and role_of(item) == EXCHANGE else ""
 
 
 def part_terms(turn: Turn) -> tuple[list[str], list[str]]:
     """Tokens of the user's part and of the reply; both empty where only one speaks."""
-    if _role(turn) != EXCHANGE:
+    if role_of(turn) != EXCHANGE:
         return [], []
     return analyse(_said_by(turn, "user")), analyse(_said_by(turn, "assistant"))
 
@@ -85,7 +86,7 @@ def traits(turn: Turn) -> dict[str, Any]:
     A turn that ends by asking is a question; one that asks in passing is half of one. Of an exchange, the user's part
     says whether it asks.
     """
-    role = _role(turn)
+    role = role_of(turn)
     said = (_said_by(turn, "user") if role == EXCHANGE else turn.text).strip()
     asks = any(mark in said for mark in _QUESTION_MARKS)
     return {
@@ -131,7 +132,7 @@ def date_text(moment: datetime) -> str:
     return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
-def _role(turn: Turn) -> str:
+def role_of(turn: Turn) -> str:
     """Who speaks: the one role, or the exchange of a user and an assistant, whatever tools say in it."""
     roles = {part.role for part in turn.parts}
     return EXCHANGE if {"user", "assistant"} <= roles else turn.parts[0].role if turn.parts else "user"

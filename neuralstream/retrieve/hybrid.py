@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from neuralstream.ranking import Kind
     from neuralstream.retrieve.features import Candidate, Question, Source
-    from neuralstream.retrieve.kinds import Kind
 
 __all__ = ["Found", "Table", "fuse", "measure", "tabulate"]
 

@@ -1,45 +1,52 @@
 """Which kind of conversation a user's memory holds: what finds the evidence in one kind misleads in the other.
 
 Among people every turn is a remark of a line or two, names and dates are what sets turns apart, and words recur because
-friends keep to their subjects. With an assistant, a turn is a question and a reply whose lengths differ tenfold, and
-later questions use other words. `docs/design/retrieval.md` has the figures.
+friends keep to their subjects. With an assistant, turns differ tenfold in length, later questions use other words, and
+what the user said is asked for more than what was answered; where a turn is a whole exchange, the latter tells nothing.
+`docs/design/retrieval.md` has the figures.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from typing import TYPE_CHECKING
 
+from neuralstream.retrieve.documents import EXCHANGE, role_of
 from neuralstream.store.base import Where
 from neuralstream.store.schema import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from neuralstream.ranking import Kind
     from neuralstream.store.base import MemoryStore
     from neuralstream.types import Turn
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["kind_of", "kind_of_role"]
 
-Kind = Literal["people", "assistant"]
-
-_SAMPLE = 3
+_SAMPLE = 5
 """Newest turns that are looked at: a user's logs rarely change kind, and when they do the newer ones count."""
-
-_ROLES = ("data.parts[].role",)
 
 
 def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
-    """Tell "people", where persons speak in most of a user's newest turns, from "assistant".
+    """The kind that most of a user's newest turns are of; of equals, the newest's.
 
     Args:
         store: holds the stored turns.
         user_id: whose memory.
         pending: turns that are not stored yet.
     """
-    newest = sorted(pending, key=lambda turn: turn.at())[-_SAMPLE:]
-    roles = [{part.role for part in turn.parts} for turn in newest]
+    newest = sorted(pending, key=lambda turn: turn.at(), reverse=True)[:_SAMPLE]
+    roles = [role_of(turn) for turn in newest]
     if len(roles) < _SAMPLE:
-        stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles), keys=_ROLES)
-        roles += [{part["role"] for part in record.payload["data"]["parts"]} for record in stored]
-    people = sum("person" in spoken for spoken in roles)
-    return "people" if 2 * people > len(roles) else "assistant"
+        stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles), keys=("role",))
+        roles += [record.payload["role"] for record in stored]
+    kinds = Counter(kind_of_role(role) for role in roles)
+    return kinds.most_common(1)[0][0] if kinds else "exchange"
+
+
+def kind_of_role(role: str) -> Kind:
+    """The kind of conversation that a turn of this role (`documents.role_of`) comes from."""
+    if role == EXCHANGE:
+        return "exchange"
+    return "people" if role == "person" else "assistant"

@@ -23,6 +23,7 @@ from neuralstream.retrieve.documents import (
     STRETCH,
     embedded_text,
     part_terms,
+    role_of,
     traits,
     turn_heading_terms,
     turn_point_id,
@@ -30,6 +31,7 @@ from neuralstream.retrieve.documents import (
     user_text,
 )
 from neuralstream.retrieve.features import BEFORE, Candidate
+from neuralstream.retrieve.kinds import kind_of_role
 from neuralstream.retrieve.semantic import VECTORS
 from neuralstream.store.base import Ranked, Where
 from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_USER, TURNS
@@ -149,7 +151,8 @@ class PendingTurns:
         return {(turn.session_id, turn.index or 0): point for point, turn in self._turns.items()}
 
     def _near(self, point: str) -> list[str]:
-        turn, reach = self._turns[point], self._settings.neighbours
+        turn = self._turns[point]
+        reach = self._settings.ranking(kind_of_role(role_of(turn))).neighbours
         places = ((turn.session_id, (turn.index or 0) + step) for step in range(-reach, reach + 1))
         return [self._places[place] for place in places if place in self._places]
 

@@ -14,7 +14,7 @@ import numpy as np
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.retrieve.features import FEATURES, Question
 from neuralstream.retrieve.hybrid import Found, fuse, measure, tabulate
-from neuralstream.retrieve.kinds import Kind, kind_of
+from neuralstream.retrieve.kinds import kind_of
 from neuralstream.retrieve.pending import PendingTurns
 from neuralstream.retrieve.recency import within
 from neuralstream.retrieve.rerank import make_reranker, reranked
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder
+    from neuralstream.ranking import Kind
     from neuralstream.retrieve.features import Source
     from neuralstream.retrieve.hybrid import Table
     from neuralstream.retrieve.query import GraphSignal, Query
@@ -117,8 +118,7 @@ class Retriever:
         kind = self._settings.kind
         if kind == "auto":
             kind = kind_of(self._store, query.user_id, query.pending)
-        ranking = self._settings.people if kind == "people" else self._settings.assistant
-        return Question(query, self._embedder, self._graph, ranking), kind
+        return Question(query, self._embedder, self._graph, self._settings.ranking(kind)), kind
 
     def _reread(self, found: Sequence[Found], query: Query) -> list[Found]:
         depth = self._settings.rerank_depth

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from neuralstream.retrieve.kinds import kind_of
-from neuralstream.types import Turn
+from neuralstream.types import Part, Turn
 
 
 def exchange(number, user_id="nobody"):
@@ -12,12 +12,20 @@ def exchange(number, user_id="nobody"):
     )
 
 
-def test_a_memory_of_remarks_is_people_talking(memory):
-    """Utterances of persons make the kind "people"; nothing at all, or exchanges, make it "assistant"."""
-    assert kind_of(memory.store, memory.user_id, ()) == "assistant"
+def message(number, role):
+    """One message of a user or an assistant, captured."""
+    at = datetime(2026, 5, 1, 0, number, tzinfo=UTC)
+    return Turn((Part(role, "so it is"),), "t", f"t{number}", "nobody", number, at)
+
+
+def test_who_speaks_in_the_newest_turns_tells_the_kind(memory):
+    """Persons are people talking; messages of a user and an assistant are told from exchanges; an empty memory has exchanges to come."""
+    assert kind_of(memory.store, memory.user_id, ()) == "exchange"
     memory.say("hello there", "hi", "how was the concert?")
     assert kind_of(memory.store, memory.user_id, ()) == "people"
-    assert kind_of(memory.store, memory.user_id, [exchange(n) for n in range(4)]) == "assistant"
+    assert kind_of(memory.store, memory.user_id, [exchange(n) for n in range(6)]) == "exchange"
+    messages = [message(n, ("user", "assistant")[n % 2]) for n in range(6)]
+    assert kind_of(memory.store, memory.user_id, messages) == "assistant"
 
 
 def test_each_kind_is_ranked_its_own_way(memory_with):
