@@ -9,7 +9,7 @@ LOGS ?= datasets/workdays
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-all lint notebooks lab docs reports validate clean
+.PHONY: demo test test-all lint notebooks lab docs reports bench validate clean
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
@@ -44,6 +44,9 @@ reports: .venv/all.done  ## measure the shipped set anew, and put the tables int
 	$(BIN)/neuralstream eval --dataset workdays@dev --modes bm25,semantic,hybrid --lane gems --out reports/runs/workdays-dev-gems
 	cp reports/runs/workdays-dev-gems/summary.md reports/workdays-dev-gems.md
 	$(BIN)/python docs/generate.py
+
+bench: .venv/dev.done  ## measure speed, memory and disk anew; `python -m benchmarks --long` goes to a million turns
+	$(BIN)/python -m benchmarks
 
 validate: .venv/all.done  ## compute what the data set's datasheet claims
 	$(BIN)/neuralstream datasets validate workdays

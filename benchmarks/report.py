@@ -1,0 +1,105 @@
+"""What a run took, as a table with ratios, the machine and the versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.subjects import FUSION, HYBRID, Fill, Latency
+
+__all__ = ["Row", "report"]
+
+_COLUMNS = ("turns", "who", "turns/s in", "opens in s", "p50 ms", "p99 ms", "memory MB", "disk MB")
+_PACKAGES = ("qdrant-edge-py", "qdrant-client", "bm25s", "rank-bm25", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One subject at one size: turns indexed per second, milliseconds per question, peak memory and disk in MB."""
+
+    turns: int
+    subject: str
+    rate: float
+    opening: float
+    p50: float
+    p99: float
+    memory: float
+    disk: float | None
+
+    @classmethod
+    def of(cls, filled: Fill, latency: Latency, disk: float | None) -> Row:
+        """What filling and asking took."""
+        p50, p99 = np.percentile(np.array(latency.seconds) * 1000, [50, 99]).tolist()
+        memory = max(filled.peak_mb, latency.peak_mb)
+        rate = filled.turns / filled.seconds
+        return cls(filled.turns, latency.subject, rate, latency.opening, p50, p99, memory, disk)
+
+    def line(self) -> str:
+        """The row of the table."""
+        disk = "–" if self.disk is None else f"{self.disk:,.0f}"
+        figures = (
+            f"{self.rate:,.0f} | {self.opening:.1f} | {self.p50:.1f} | {self.p99:.1f} | {self.memory:,.0f} | {disk}"
+        )
+        return f"| {self.turns:,} | {self.subject} | {figures} |"
+
+
+def report(rows: list[Row], questions: int) -> str:
+    """The whole report, as Markdown."""
+    p50 = {(row.subject, row.turns): row.p50 for row in rows}
+    sizes = sorted({row.turns for row in rows})
+    ratios = [f"| {n:,} | {p50[HYBRID, n] / p50[FUSION, n]:.2f} |" for n in sizes]
+    growth = [
+        f"| {subject} | {small:,} → {large:,} | {large / small:.0f} | {p50[subject, large] / p50[subject, small]:.2f} |"
+        for subject in dict.fromkeys(row.subject for row in rows)
+        for small, large in pairwise(sizes)
+        if (subject, large) in p50
+    ]
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return "\n".join(
+        [
+            "# Speed, memory and disk",
+            "",
+            f"One user's memory, made up by `benchmarks/corpus.py`; {questions} questions each, embedding left out.",
+            "Hybrid and the engine's fusion (dense and BM25, 200 each, under the user's filter) ask the same points by",
+            "turns. Memory is the peak of filling and of asking, each in its own process, mapped files included.",
+            "BM25 libraries rank by words alone and are built anew for every new turn.",
+            "",
+            f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. Python {platform.python_version()}, {packages}.",
+            "",
+            _row(*_COLUMNS),
+            _row(*("---" for _ in _COLUMNS)),
+            *(row.line() for row in rows),
+            "",
+            "Hybrid's p50 as a multiple of the engine's fusion:",
+            "",
+            _row("turns", "times"),
+            _row("---", "---"),
+            *ratios,
+            "",
+            "How p50 grows:",
+            "",
+            _row("who", "turns", "times as many", "times as long"),
+            _row("---", "---", "---", "---"),
+            *growth,
+            "",
+        ]
+    )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    name = models[0].partition(":")[2].strip() if models else platform.machine()
+    load = " ".join(f"{average:.1f}" for average in os.getloadavg())
+    return f"{os.cpu_count()} cores ({name}), {memory:.0f} GiB, {platform.system()}, load at the end {load}"
