@@ -116,8 +116,8 @@ class RetrievalSettings(_Table):
     exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
     kind: Literal["auto", "people", "assistant", "exchange"] = Field(
         "auto",
-        description="kind of conversation: people talking, a user and an assistant message by message, or in exchanges; "
-        "auto tells from the turns",
+        description="kind of conversation: people talking, or a user and an assistant whose turns are messages "
+        "or exchanges; auto tells from the turns",
     )
     people: RankingSettings = Field(default_factory=RankingSettings)
     assistant: AssistantRankingSettings = Field(default_factory=AssistantRankingSettings)

@@ -25,10 +25,11 @@ def best_of(rankings: Sequence[Sequence[Ranked]], limit: int) -> list[Ranked]:
 
     Exact where each ranking holds its first `limit` points or all it has.
     """
-    if len(rankings) == 1 or not any(rankings[1:]):
-        return list(rankings[0][:limit])
+    told = [ranking for ranking in rankings if ranking]
+    if len(told) <= 1:
+        return list(told[0][:limit]) if told else []
     best: dict[str, float] = {}
-    for ranking in rankings:
+    for ranking in told:
         for point, score in ranking:
             best[point] = max(score, best.get(point, score))
     return sorted((Ranked(*pair) for pair in best.items()), key=lambda hit: (-hit.score, hit.id))[:limit]

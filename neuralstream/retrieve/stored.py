@@ -12,7 +12,7 @@ import numpy as np
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.features import BEFORE, Candidate
-from neuralstream.store.base import Ranked, Where
+from neuralstream.store.base import Bm25, Nearest, Ranked, Where
 from neuralstream.store.schema import GEMS
 from neuralstream.types import Gem, Turn, parse_time
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.retrieve.features import Question
-    from neuralstream.store.base import MemoryStore
+    from neuralstream.store.base import MemoryStore, Ranking
 
 __all__ = ["Known", "StoredPoints"]
 
@@ -39,6 +39,9 @@ _WHOLE = (*_PLACE, "data")
 
 _SMALL = 1000
 """Points up to which hybrid ranks all of them by every signal."""
+
+_RANKED = {*FIELDS, *semantic.VECTORS}
+"""Signals that the engine ranks by."""
 
 _SAID = ("data.parts", "data.content")
 
@@ -88,18 +91,16 @@ class StoredPoints:
         if self._question.query.mode == "hybrid" and self._size <= _SMALL:
             # Ranking all of a small memory costs less than asking again for the scores of what other signals found.
             asked = max(limit, self._size)
-        found = {}
-        for signal in signals:
-            if signal == "substring":
-                found[signal] = self._substring()[:limit]
-            elif signal == "graph":
-                found[signal] = self._activated(limit)
-            else:
-                ranked = self._rank(signal, self._where, asked)
-                self._known.setdefault(signal, {}).update(ranked)
-                if len(ranked) < asked or asked > limit:
-                    self._exhausted.add(signal)
-                found[signal] = [hit for hit in ranked[:limit] if hit.score > 0]
+        found: dict[str, list[Ranked]] = {}
+        for signal, ranked in self._rank({name: (self._where, asked) for name in signals if name in _RANKED}).items():
+            self._known.setdefault(signal, {}).update(ranked)
+            if len(ranked) < asked or asked > limit:
+                self._exhausted.add(signal)
+            found[signal] = [hit for hit in ranked[:limit] if hit.score > 0]
+        if "substring" in signals:
+            found["substring"] = self._substring()[:limit]
+        if "graph" in signals:
+            found["graph"] = self._activated(limit)
         return found
 
     @cached_property
@@ -127,10 +128,25 @@ class StoredPoints:
     def scores(self, signals: Sequence[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
         """See Source."""
         ids = [one.id for one in candidates]
-        columns = {signal: self._column(signal, ids, candidates) for signal in signals}
-        return np.array([columns[signal] for signal in signals], np.float64).reshape(len(signals), len(ids)).T
+        before = [one.payload.get("before") for one in candidates]
+        wanted: dict[str, set[str]] = {}
+        for signal in signals:
+            if signal in BEFORE:
+                wanted.setdefault(BEFORE[signal], set()).update(point for point in before if point is not None)
+            elif signal in _RANKED:
+                wanted.setdefault(signal, set()).update(ids)
+        self._learn(wanted)
+        columns = [self._column(signal, ids, before, candidates) for signal in signals]
+        return np.array(columns, np.float64).reshape(len(signals), len(ids)).T
 
-    def _column(self, signal: str, ids: Sequence[str], candidates: Sequence[Candidate]) -> Sequence[float]:
+    def scored(self, signal: str, ids: Sequence[str]) -> Mapping[str, float]:
+        """One signal of these points, whatever the question is limited to; 0 without evidence."""
+        self._learn({signal: set(ids)})
+        return self._known[signal]
+
+    def _column(
+        self, signal: str, ids: Sequence[str], before: Sequence[str | None], candidates: Sequence[Candidate]
+    ) -> Sequence[float]:
         question = self._question
         if signal == "graph":
             return [question.activation.get(point, 0.0) for point in ids]
@@ -138,40 +154,43 @@ class StoredPoints:
             known = session_scores(self._store, question.query.user_id, question.terms, candidates, question.ranking)
             return [known[point] for point in ids]
         if signal in BEFORE:
-            before = [one.payload.get("before") for one in candidates]
-            known = self.scored(BEFORE[signal], [point for point in before if point is not None])
-            return [math.nan if point is None else known[point] for point in before]
-        known = self.scored(signal, ids)
-        return [known[point] for point in ids]
+            of_before = self._known.get(BEFORE[signal], {})
+            return [math.nan if point is None else of_before[point] for point in before]
+        return [self._known[signal][point] for point in ids]
 
-    def scored(self, signal: str, ids: Sequence[str]) -> Mapping[str, float]:
-        """One signal of these points, whatever the question is limited to; 0 without evidence."""
-        known = self._known.setdefault(signal, {})
-        missing = tuple(dict.fromkeys(point for point in ids if point not in known))
-        known.update(dict.fromkeys(missing, 0.0))
-        if missing and signal not in self._exhausted:
-            where = Where(self._where.user_id, kind=self._where.kind, ids=missing)
-            known.update(self._rank(signal, where, len(missing)))
-        return known
+    def _learn(self, wanted: Mapping[str, set[str]]) -> None:
+        """Ask for the scores of points that are not known yet, by id; a point without evidence gets 0."""
+        asked: dict[str, tuple[Where, int]] = {}
+        for signal, points in wanted.items():
+            known = self._known.setdefault(signal, {})
+            missing = tuple(sorted(points - known.keys()))
+            known.update(dict.fromkeys(missing, 0.0))
+            if missing and signal not in self._exhausted:
+                where = Where(self._where.user_id, kind=self._where.kind, ids=missing)
+                asked[signal] = where, len(missing)
+        for signal, ranked in self._rank(asked).items():
+            self._known[signal].update(ranked)
 
-    def _rank(self, signal: str, where: Where, limit: int) -> list[Ranked]:
-        store, ranking = self._store, self._question.ranking
+    def _rank(self, asked: Mapping[str, tuple[Where, int]]) -> dict[str, list[Ranked]]:
+        """Signals, each within its own limits, all in one call of the store."""
+        rankings = {signal: self._rankings(signal, *limits) for signal, limits in asked.items()}
+        flat = [ranking for several in rankings.values() for ranking in several]
+        answers = iter(self._store.rank_many(self._collection, flat) if flat else ())
+        return {
+            signal: semantic.best_of([next(answers) for _ in several], asked[signal][1])
+            for signal, several in rankings.items()
+        }
+
+    def _rankings(self, signal: str, where: Where, limit: int) -> Sequence[Ranking]:
+        """What the store is asked for a signal: nothing where the question says nothing that it could compare."""
+        ranking, vector, terms = self._question.ranking, self._question.vector, self._question.terms
         if signal in semantic.VECTORS:
-            vector = self._question.vector
-            if vector is None:
-                return []
             exact = where.ids is not None or self._size < self._settings.exact_below
-            ranked = [
-                store.dense(self._collection, vector, name, where, limit, exact=exact)
-                for name in semantic.VECTORS[signal]
-            ]
-            return semantic.best_of(ranked, limit)
-        terms = self._question.terms
-        if not terms:
-            return []
+            names = semantic.VECTORS[signal]
+            return [] if vector is None else [Nearest(vector, name, where, limit, exact) for name in names]
         # Without saturation, the frequency of a term does not count: the score is the IDF of the terms that are there.
         k1 = 0.0 if signal == "coverage" else ranking.bm25_k1
-        return store.text(self._collection, terms, FIELDS[signal], where, limit, k1=k1, b=ranking.bm25_b)
+        return [Bm25(terms, FIELDS[signal], where, limit, k1, ranking.bm25_b)] if terms else []
 
     def _activated(self, limit: int) -> list[Ranked]:
         """The graph knows all of a user's points: those that this source may give are picked, best first."""

@@ -19,7 +19,7 @@ def message(number, role):
 
 
 def test_who_speaks_in_the_newest_turns_tells_the_kind(memory):
-    """Persons are people talking; messages of a user and an assistant are told from exchanges; an empty memory has exchanges to come."""
+    """Persons are people talking; messages of a user and an assistant are told from exchanges."""
     assert kind_of(memory.store, memory.user_id, ()) == "exchange"
     memory.say("hello there", "hi", "how was the concert?")
     assert kind_of(memory.store, memory.user_id, ()) == "people"
