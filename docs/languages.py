@@ -21,8 +21,8 @@ PAGE = """\
 # Languages
 
 {queries} questions about {turns} exchanges; each row is one person in one language, and what is hard there is told in
-[the datasheet](../datasets/tongues/DATASHEET.md). One person a language is too few for an interval, and the analyser was
-chosen on these questions. Data SHA-256 `{sha256}`, settings `{settings}`, core `{core}`, embedder {embedder}.
+[the datasheet](../datasets/tongues/DATASHEET.md). One person a language is too few for an interval, and the analyser
+was chosen on these questions. Data SHA-256 `{sha256}`, settings `{settings}`, core `{core}`, embedder {embedder}.
 
 Made by `neuralstream eval --dataset {name} --modes {modes} --lane {lane} --out RUN` and
 `python docs/languages.py RUN > reports/languages.md`. `whitespace-bm25` is rank_bm25's Okapi over the raw text split at

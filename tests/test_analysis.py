@@ -78,7 +78,9 @@ def test_a_line_is_cut_by_its_own_language():
     tokens = analyse("Wo ist die Versicherungsnummer?\nI have put the number into your notebook.")
     assert "4numm" in tokens
     assert "4note" not in tokens
-    assert not any(token.startswith("4") for token in analyse("This is the build:\npipeline finished\nworker stopped"))
+    assert not any(
+        token.startswith("4") for token in analyse("This is the build for la Torre:\npipeline finished\nworker stopped")
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,7 @@ def test_scripts_without_spaces_are_cut_into_words_and_pieces():
     assert analyse("東京に行くバス") == ["東", "京", "行", "クバ", "バス", "東京", "ニ", "行ク", "バス"]
     assert analyse("用Redis缓存") == ["用", "用", "redi", "缓", "存", "缓存", "缓", "存"]
     assert {"发票", "客户"} <= set(analyse("客户要的是增值税专用发票"))
+    assert "\u0e19\u0e33" in analyse("ดื่มน้ำ"), "the vowel AM is spelt as dictionaries do"
     assert {"ทนตแพทย", "วน", "ไหน"} <= set(analyse("นัดทันตแพทย์วันไหน"))
     assert set(analyse("东京")) - set(analyse("京东")) == {"东京"}, "the word tells what single characters do not"
     assert {"한국어를", "한국", "어"} <= set(analyse("한국어를 공부합니다"))
@@ -141,6 +144,7 @@ def test_ways_to_write_the_same_meet():
         ("œuvre", "oeuvre"),
         ("Łódź", "lodz"),
         ("ISTANBUL ığdır", "istanbul igdir"),
+        ("葛\U000e0101城", "葛城"),
     ):
         words_of_one, words_of_other = analyse_whole_words(one), analyse_whole_words(other)
         assert words_of_one[-1] == words_of_other[-1], (one, other)
