@@ -192,7 +192,12 @@ class Sample:
         self._rest_of = np.repeat(np.arange(len(questions)), [len(values) for values, _ in thinned])
         self._log_stands_for = np.log(np.concatenate([stands_for for _, stands_for in thinned]))
         self._teaches = np.array([bool(one.relevant.any() and not one.relevant.all()) for one in questions])
-        self._differs = self._gold.any(axis=0) | self._rest.any(axis=0)
+        self._differs: NDArray[np.bool_] = np.logical_or(self._gold.any(axis=0), self._rest.any(axis=0))
+
+    @property
+    def varying(self) -> list[str]:
+        """The features that differ between candidates; of the others there is nothing to learn."""
+        return [name for name, differs in zip(self.names, self._differs, strict=True) if differs]
 
     def fit(
         self, strength: float, features: Collection[str] | None = None, keep: NDArray[np.bool_] | None = None

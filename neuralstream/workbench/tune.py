@@ -275,7 +275,7 @@ class _Fits:
         left_out: for each question, the model fitted without its conversation.
         set_left_out: by data set, the model fitted on the others, where these hold conversations enough.
         whole: as `left_out`, with all features and the strength of `model`.
-        groups: the features of each group.
+        groups: the features of each group that differ between these questions' candidates.
         without: by group, as `whole`, without the group's features.
     """
 
@@ -307,7 +307,8 @@ class _Fits:
             lambda fold: self._choose([one for one, its in zip(questions, self._fold, strict=True) if its != fold])
         )
         self.set_left_out = {name: self._choose(own) for name, own in others.items()}
-        found = {group: [name for name in features if name in members] for group, members in groups.items()}
+        varying = self._sample.varying
+        found = {group: [name for name in varying if name in members] for group, members in groups.items()}
         self.groups = {group: members for group, members in found.items() if members}
         self.whole = self._without(())
         self.without = {group: self._without(members) for group, members in self.groups.items()}

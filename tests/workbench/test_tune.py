@@ -200,6 +200,13 @@ def test_a_group_of_features_is_worth_what_leaving_it_out_costs(tuned):
     assert min(found.difference for found in words.by_category.values()) > 0.1
 
 
+def test_a_group_that_is_the_same_for_all_is_not_ablated(planted):
+    """What never differs between candidates cannot gain anything, and does not thin out the correction either."""
+    questions = [replace(one, values=one.values * np.float32([1, 1, 0, 1])) for one in planted(TRUE, each=8)]
+    (outcome,) = tune([a_set(questions)], FLAT, SIGNALS, groups=GROUPS).outcomes
+    assert [one.group for one in outcome.ablations] == ["words", "priors"]
+
+
 def test_one_seed_gives_one_file(planted, tmp_path):
     """Two tunings write the same bytes, wherever they write them; another seed may write others."""
     texts = []
