@@ -7,6 +7,7 @@ import typer
 
 from neuralstream.cli.options import Call, JsonOption, command
 from neuralstream.cli.output import note, print_json, print_table, print_text, progress
+from neuralstream.errors import InputError
 
 __all__ = ["add_to"]
 
@@ -34,6 +35,9 @@ def tune(
         Path | None,
         typer.Option("--tables", metavar="DIR", help="Keep what was indexed there, and use it again.", file_okay=False),
     ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="FEATURE", help="Give it no weight; repeatable.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds that conversations are dealt to.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write weights that the rule refuses.")] = False,
     as_json: JsonOption = False,
@@ -42,15 +46,19 @@ def tune(
 
     Nothing is written, and the exit code is 1, where the fit ranks a data set worse than its best single signal.
     """
-    from neuralstream.ranking import GROUPS, SIGNALS, Kind
+    from neuralstream.ranking import FEATURES, GROUPS, SIGNALS, Kind
     from neuralstream.workbench import tune_report
     from neuralstream.workbench.tables import collect_all
     from neuralstream.workbench.tune import tune as fit
 
+    unknown = sorted(set(without or ()) - set(FEATURES))
+    if unknown:
+        raise InputError(f"--without {', '.join(unknown)}: use one of {', '.join(FEATURES)}")
+    features = [name for name in FEATURES if name not in (without or ())]
     settings = call.settings()
     in_force = {kind: getattr(settings.retrieval, kind).weights for kind in get_args(Kind)}
     with progress() as shown:
-        collected = collect_all(dataset, settings, tables, progress=shown)
+        collected = collect_all(dataset, settings, tables, features=features, progress=shown)
         tuning = fit(collected, in_force, SIGNALS, groups=GROUPS, seed=seed, progress=shown)
     if as_json:
         print_json(tune_report.as_json(tuning))

@@ -10,6 +10,7 @@ from tomlkit.exceptions import ParseError
 
 from neuralstream import __version__
 from neuralstream.errors import SettingsError
+from neuralstream.ranking import FEATURES
 from neuralstream.workbench.report import interval_text, markdown_table, p_text
 from neuralstream.workbench.runs import core_digest, write_text
 from neuralstream.workbench.stats import MIN_CLUSTERS, holm, verdict
@@ -281,8 +282,9 @@ def _about(tuning: Tuning) -> Iterator[str]:
 
 
 def _command(tuning: Tuning) -> str:
-    data = " ".join(f"--dataset {one.spec}" for one in tuning.tables)
-    return f"neuralstream tune {data} --seed {tuning.seed} --out FILE"
+    data = "".join(f" --dataset {one.spec}" for one in tuning.tables)
+    without = "".join(f" --without {name}" for name in FEATURES if name not in tuning.features)
+    return f"neuralstream tune{data}{without} --seed {tuning.seed} --out FILE"
 
 
 def _means(outcome: Outcome, system: str) -> dict[str, float]:

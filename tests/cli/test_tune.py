@@ -78,6 +78,18 @@ def test_tune_prints_json(cli, labelled, tmp_path):
     assert "--seed 3" in (tmp_path / "t.toml").read_text()
 
 
+def test_a_feature_can_be_left_without_weight(cli, labelled, tmp_path):
+    """What --without names is not fitted, and the file says that it was not."""
+    out = tmp_path / "t.toml"
+    left = ("--without", "graph", "--without", "linked")
+    ran = cli("tune", "--dataset", labelled, "--out", out, "--force", "--json", *left)
+    assert ran.code == 0
+    assert not {"graph", "linked"} & set(ran.json["results"][0]["rankings"])
+    tuned = Settings.load(out).retrieval.tuned
+    assert not {"graph", "linked"} & set(tuned.features)
+    assert "--without graph --without linked" in tuned.command
+
+
 def test_refused_weights_are_not_written(cli, labelled, tmp_path, monkeypatch):
     """Where the rule is broken nothing is written and the exit code is 1, but with --force."""
     monkeypatch.setattr(Tuning, "refusals", property(lambda _tuning: ["tiny: worse than the single signal bm25"]))
@@ -90,7 +102,9 @@ def test_refused_weights_are_not_written(cli, labelled, tmp_path, monkeypatch):
     assert out.exists()
 
 
-@pytest.mark.parametrize("wrong", [("--dataset", "nowhere"), ("--seed", "-1"), ("--set", "retrieval.candidates=0")])
+@pytest.mark.parametrize(
+    "wrong", [("--dataset", "nowhere"), ("--seed", "-1"), ("--without", "magic"), ("--set", "retrieval.candidates=0")]
+)
 def test_tune_refuses_what_is_wrong(cli, labelled, tmp_path, wrong):
     """An unknown set, a negative seed or a bad setting is wrong use, and writes nothing."""
     ran = cli("tune", "--dataset", labelled, "--out", tmp_path / "tuned.toml", *wrong)
