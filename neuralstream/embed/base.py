@@ -54,3 +54,10 @@ class Embedder(Protocol):
         A question longer than the window is the mean of its chunks.
         """
         ...
+
+    def known_share(self, text: str) -> float:
+        """The share of a question's tokens that the model has a meaning for, 0 to 1; 1 where it cannot tell.
+
+        What it cannot read it embeds all the same, and the cosines say nothing.
+        """
+        ...

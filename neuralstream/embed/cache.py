@@ -85,6 +85,10 @@ class CachedEmbedder:
         vector: Vectors = found[0][0]
         return vector
 
+    def known_share(self, text: str) -> float:
+        """The share of a question's tokens that the model has a meaning for."""
+        return self._embedder.known_share(text)
+
     def forget(self, texts: Iterable[str]) -> int:
         """Remove texts' vectors, as documents and as queries, from the files of every model, and from the free pages.
 

@@ -138,6 +138,10 @@ class OllamaEmbedder:
         """Vector of a question: (dim,) float32, L2-normalised, with the model's query prefix."""
         return mean_of_chunks(self._embed([text], self._query_prefix)[0])
 
+    def known_share(self, text: str) -> float:  # noqa: ARG002 - the server does not tell
+        """1: the server does not show its tokens."""
+        return 1.0
+
     def close(self) -> None:
         """Close the connections to the server."""
         with self._lock:

@@ -107,6 +107,10 @@ class SentenceTransformerEmbedder:
         prefix = encoder.query_prefix if self._settings.query_prefix is None else self._settings.query_prefix
         return mean_of_chunks(self._embed([prefix + text], encoder.urgent)[0])
 
+    def known_share(self, text: str) -> float:
+        """The share of the tokens that are in the model's vocabulary; 1 for a text without any."""
+        return self._encoder.known_share(text)
+
     @property
     def _encoder(self) -> _Encoder:
         with self._lock:
@@ -200,6 +204,13 @@ class _Encoder:
             )
         owners = found.pop("overflow_to_sample_mapping")
         return [_Chunk(row, owner, {key: found[key][row] for key in found}) for row, owner in enumerate(owners)]
+
+    def known_share(self, text: str) -> float:
+        """See `SentenceTransformerEmbedder`."""
+        with self._tokenizing:
+            tokens = self._tokenizer(encodable(text), add_special_tokens=False, truncation=False, verbose=False)
+        ids, unknown = tokens["input_ids"], self._tokenizer.unk_token_id
+        return 1.0 - ids.count(unknown) / len(ids) if ids else 1.0
 
     def run(self, batch: Sequence[_Chunk]) -> Vectors:
         """Vectors of chunks of one length: (n, dim), as the model gives them."""

@@ -116,6 +116,11 @@ class Question:
         return self._embedder.embed_query(self.query.text) if self.query.text.strip() else None
 
     @cached_property
+    def trust(self) -> float:
+        """How far its embedding can be trusted: the share of its tokens that the model knows."""
+        return self._embedder.known_share(self.query.text)
+
+    @cached_property
     def activation(self) -> Mapping[str, float]:
         """What it activates in the user's graph, by point id."""
         return self._graph.activate(self.query.user_id, self.query.text) if self._graph else {}

@@ -46,6 +46,7 @@ class Table:
         candidates: what was found.
         sources: where, by candidate.
         raw: (candidates, names) as measured; NaN where a feature does not apply.
+        trust: how far the question's embedding can be trusted, 0 to 1.
     """
 
     kind: Kind
@@ -53,6 +54,7 @@ class Table:
     candidates: Sequence[Candidate]
     sources: Sequence[Source]
     raw: NDArray[np.float64]
+    trust: float = 1.0
 
     @property
     def ids(self) -> list[str]:
@@ -63,7 +65,8 @@ class Table:
     def values(self) -> NDArray[np.float64]:
         """(candidates, names), what the weights multiply: z-scores within the query, 0 where a feature does not apply.
 
-        A prior of a role is standardised among the candidates of that role.
+        A prior of a role is standardised among the candidates of that role. Cosines count as far as the embedding can
+        be trusted: of a question in a script that the model cannot read, they are noise.
         """
         applies = ~np.isnan(self.raw)
         count = np.maximum(applies.sum(axis=0), 1)
@@ -73,6 +76,8 @@ class Table:
         # Sums leave a remainder of rounding where all values are equal; dividing by it would make a signal of it.
         differs = deviation > _EQUAL * np.abs(np.where(applies, self.raw, 0.0)).max(axis=0, initial=0.0)
         values: NDArray[np.float64] = np.where(differs, centred / np.where(differs, deviation, 1.0), 0.0)
+        cosines = [column for column, name in enumerate(self.names) if name.startswith("dense")]
+        values[:, cosines] *= self.trust
         return values
 
 
@@ -106,7 +111,7 @@ def tabulate(sources: Sequence[Source], names: Sequence[str], question: Question
         seen.update(one.id for one in found)
         candidates += found
         places += [source] * len(found)
-    return Table(kind, names, candidates, places, measure(candidates, places, names, question))
+    return Table(kind, names, candidates, places, measure(candidates, places, names, question), question.trust)
 
 
 def fuse(table: Table, weights: Mapping[str, float]) -> list[Found]:

