@@ -75,8 +75,8 @@ _FILTERED_FIELDS = ("user_id", "kind", "session_id", "tags", "status")
 _SEALED = 20_000
 """Points at which what was written is sealed: more make a longer wait, fewer more files that each query looks into."""
 
-_COMPRESSED = engine.QuantizationSearchParams(rescore=True, oversampling=2.0)
-"""Twice as many points as asked for are looked at whole."""
+_COMPRESSED = engine.QuantizationSearchParams(rescore=True, oversampling=1.5)
+"""Half as many points again as are asked for are looked at whole, in each file."""
 
 Shards = dict[str, engine.EdgeShard]
 T = TypeVar("T")
