@@ -129,7 +129,8 @@ class EdgeStore:
         with self._guard:
             if collection in self._scopes:
                 self._scopes[collection].add(points)
-            self._run(collection, "write points", lambda shard: _write(shard, points))
+            if self._run(collection, "write points", lambda shard: _write(shard, points)):
+                self._reopen(collection)
 
     def set_payload(self, collection: str, ids: Sequence[str], payload: Mapping[str, Any]) -> None:
         """See MemoryStore."""
@@ -255,6 +256,11 @@ class EdgeStore:
         finally:
             self._folder.sweep()
 
+    def _reopen(self, collection: str) -> None:
+        """Let go of the memory that writing the sealed files took: opened anew, they hold what is looked at."""
+        _close({collection: self._shards.pop(collection)})
+        self._shards[collection] = _shard(self._stored, collection)
+
     def _close_shards(self) -> None:
         _close(self._shards)
         self._shards = {}
@@ -302,16 +308,16 @@ def rebuild_edge(path: Path, fingerprint: Fingerprint) -> Iterator[Rebuild]:
 
 def _open(generation: Generation) -> Shards:
     """The shards of a generation, made where they are missing. Making one waits for the disk, so both go at once."""
-
-    def shard(collection: str) -> engine.EdgeShard:
-        path = generation.path / collection
-        try:
-            return engine.EdgeShard.load(str(path)) if path.exists() else _create(path, generation.fingerprint.dim)
-        except Exception as error:  # the engine raises bare Exception
-            raise StoreError(f"{path} cannot be opened: {error}; restore the folder from a backup") from error
-
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return dict(zip((GEMS, TURNS), pool.map(shard, (GEMS, TURNS)), strict=True))
+        return dict(zip((GEMS, TURNS), pool.map(partial(_shard, generation), (GEMS, TURNS)), strict=True))
+
+
+def _shard(generation: Generation, collection: str) -> engine.EdgeShard:
+    path = generation.path / collection
+    try:
+        return engine.EdgeShard.load(str(path)) if path.exists() else _create(path, generation.fingerprint.dim)
+    except Exception as error:  # the engine raises bare Exception
+        raise StoreError(f"{path} cannot be opened: {error}; restore the folder from a backup") from error
 
 
 def _create(path: Path, dim: int) -> engine.EdgeShard:
@@ -357,13 +363,15 @@ def _close(shards: Shards) -> None:
         shard.close()
 
 
-def _write(shard: engine.EdgeShard, points: Sequence[Point | Record]) -> None:
+def _write(shard: engine.EdgeShard, points: Sequence[Point | Record]) -> bool:
+    """Write points, and seal where there is enough to seal; says whether it did."""
     made = [
         engine.Point(point.id, {name: _floats(vector) for name, vector in point.vectors.items()}, dict(point.payload))
         for point in points
     ]
     shard.update(engine.UpdateOperation.upsert_points(made))
-    shard.optimize()  # seals, where there is enough to seal
+    sealed: bool = shard.optimize()
+    return sealed
 
 
 def _scroller(
