@@ -30,6 +30,7 @@ from neuralstream.retrieve.documents import (
     gem_index,
     gem_terms,
     part_terms,
+    role_of,
     stretch_point_id,
     traits,
     turn_heading_terms,
@@ -202,6 +203,8 @@ class Indexer:
     def _gem_point(self, gem: Gem, vectors: Mapping[str, Vectors]) -> Point:
         around = self._neighbourhood(gem)
         speakers = dict.fromkeys(name for turn in around if _cites(gem, turn) for name in turn.payload["speakers"])
+        # What a prior means depends on who said it; a gem that comes from no turn was told by the user.
+        role = next((str(turn.payload["role"]) for turn in around if _cites(gem, turn)), "user")
         plain, terms = gem.to_dict(), gem_terms(gem)
         point = Point(
             gem.gem_id,
@@ -215,11 +218,11 @@ class Indexer:
                 "topics": plain["topics"],
                 "entities": plain["entities"] or list(find_entities(gem.content)),
                 "status": gem.status,
-                "length": len(terms),
                 TERMS: " ".join(terms),
                 TERMS_DATED: " ".join((*gem_heading_terms(gem, speakers), *terms)),
                 "data": plain,
-            },
+            }
+            | traits(gem, role),
             vectors,
         )
         return _with_near(point, [point, *around])
@@ -278,7 +281,7 @@ def _turn_point(turn: Turn, vectors: Mapping[str, Vectors]) -> Point:
         TERMS_DATED: " ".join(heading + terms),
         "data": plain,
     }
-    payload |= traits(turn)
+    payload |= traits(turn, role_of(turn))
     payload |= {TERMS_USER: " ".join(asked), TERMS_REPLY: " ".join(replied)} if asked or replied else {}
     return Point(turn_point_id(turn.user_id, turn.turn_id), payload, vectors)
 

@@ -47,9 +47,9 @@ CONTEXT = (
     "tag",
 )  # fmt: skip
 """BM25 of the session's stretch; of the turn before. The share of the query's terms, by IDF, that the text and its
-neighbours hold. The best cosine in the session; the cosine of the turn before. Activation from the best
-candidates through names that both hold. Whether the query names who speaks;
-whether it names the date; how recent it is; whether it asks for a gem's tag."""
+neighbours hold. The best cosine in the session; the cosine of the turn before. Activation from the best candidates
+through names that both hold. Whether the query names who speaks; whether it names the date; how recent it is; whether
+it asks for a gem's tag."""
 
 SIGNALS = EVIDENCE + CONTEXT
 """Features that speak for a candidate: their weights are never below 0."""
@@ -60,9 +60,9 @@ PRIORS = (
     *(f"{trait}:{role}" for trait in ("question", "digits", "length") for role in ROLES),
     "user", "importance:gem", "confidence:gem", "evidence:gem", "length:gem", "gem",
 )  # fmt: skip
-"""Features of what was said, for each role that may say it: whether it asks, holds digits, how long it is; whether a
-user rather than an assistant says it; a gem's importance, confidence, number of turns behind it, length; a gem rather
-than a turn."""
+"""Features of what was said, for each role that may say it (of a gem: the turn it comes from): whether it asks, holds
+digits, how long it is; whether a user rather than an assistant says it; a gem's importance, confidence, number of turns
+behind it, length; a gem rather than a turn."""
 
 FEATURES = SIGNALS + PRIORS
 

@@ -1,5 +1,6 @@
 """The command that fits hybrid's weights. The workbench loads on first use."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -38,6 +39,10 @@ def tune(
     without: Annotated[
         list[str] | None, typer.Option("--without", metavar="FEATURE", help="Give it no weight; repeatable.")
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="KIND=SPEC", help="Fit a kind on a data set of another kind too; repeatable."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the folds that conversations are dealt to.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write weights that the rule refuses.")] = False,
     as_json: JsonOption = False,
@@ -55,11 +60,14 @@ def tune(
     if unknown:
         raise InputError(f"--without {', '.join(unknown)}: use one of {', '.join(FEATURES)}")
     features = [name for name in FEATURES if name not in (without or ())]
+    lent = _lent(also or (), dataset)
     settings = call.settings()
     in_force = {kind: getattr(settings.retrieval, kind).weights for kind in get_args(Kind)}
     with progress() as shown:
         collected = collect_all(dataset, settings, tables, features=features, progress=shown)
-        tuning = fit(collected, in_force, SIGNALS, groups=GROUPS, seed=seed, progress=shown)
+        by_spec = dict(zip(dataset, (one.name for one in collected), strict=True))
+        borrowed = {kind: [by_spec[spec] for spec in specs] for kind, specs in lent.items()}
+        tuning = fit(collected, in_force, SIGNALS, groups=GROUPS, seed=seed, also=borrowed, progress=shown)
     if as_json:
         print_json(tune_report.as_json(tuning))
     else:
@@ -79,3 +87,22 @@ def tune(
         raise typer.Exit(1)
     tune_report.write_settings(tuning, settings, out)
     note(f"weights written to {out}")
+
+
+def _lent(also: Sequence[str], dataset: Sequence[str]) -> dict[str, list[str]]:
+    """The SPECs by kind that `--also` names.
+
+    Raises:
+        InputError: one is not KIND=SPEC, or no SPEC of a `--dataset`.
+    """
+    from neuralstream.ranking import Kind
+
+    lent: dict[str, list[str]] = {}
+    for text in also:
+        kind, _, spec = text.partition("=")
+        if kind not in get_args(Kind) or spec not in dataset:
+            raise InputError(
+                f"--also {text}: write KIND=SPEC; a kind is {', '.join(get_args(Kind))}, SPEC one of --dataset"
+            )
+        lent.setdefault(kind, []).append(spec)
+    return lent

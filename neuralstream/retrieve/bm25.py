@@ -13,7 +13,7 @@ from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from neuralstream.config import RankingSettings
+    from neuralstream.ranking import RankingSettings
     from neuralstream.retrieve.features import Candidate
     from neuralstream.store.base import MemoryStore
 

@@ -80,20 +80,24 @@ def part_terms(turn: Turn) -> tuple[list[str], list[str]]:
     return analyse(_said_by(turn, "user")), analyse(_said_by(turn, "assistant"))
 
 
-def traits(turn: Turn) -> dict[str, Any]:
-    """What priors read of a turn: role (of an exchange, "exchange"), question (0, .5 or 1), digits, length in terms.
+def traits(item: Turn | Gem, role: str) -> dict[str, Any]:
+    """What priors read of a turn or gem: role, question (0, .5 or 1), digits, length in tokens.
 
-    A turn that ends by asking is a question; one that asks in passing is half of one. Of an exchange, the user's part
-    says whether it asks.
+    What ends by asking is a question; what asks in passing is half of one. Of an exchange, the user's part says whether
+    it asks.
+
+    Args:
+        item: the turn or gem.
+        role: `role_of` the turn, or of the turn that the gem comes from.
     """
-    role = role_of(turn)
-    said = (_said_by(turn, "user") if role == EXCHANGE else turn.text).strip()
+    text = item.text if isinstance(item, Turn) else item.content
+    said = (user_text(item) or text).strip()
     asks = any(mark in said for mark in _QUESTION_MARKS)
     return {
         "role": role,
         "question": 1.0 if said.endswith(_QUESTION_MARKS) else 0.5 if asks else 0.0,
-        "digits": any(char.isdecimal() for char in turn.text),
-        "length": len(turn_terms(turn)),
+        "digits": any(char.isdecimal() for char in text),
+        "length": len(turn_terms(item) if isinstance(item, Turn) else gem_terms(item)),
     }
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from neuralstream.config import RankingSettings
     from neuralstream.embed.base import Embedder, Vectors
+    from neuralstream.ranking import RankingSettings
     from neuralstream.retrieve.query import GraphSignal, Query
     from neuralstream.retrieve.when import Asked
     from neuralstream.store.base import Ranked

@@ -43,19 +43,15 @@ def payload_features(names: Sequence[str], candidates: Sequence[Candidate], ques
         feature, _, role = name.partition(":")
         if role:
             for row, one in enumerate(candidates):
-                if _role(one) == role:
+                if role in {one.payload["role"], one.payload["kind"]}:
                     values[row, column] = _TRAITS[feature](one)
         else:
             values[:, column] = [_FEATURES[name](one, question) for one in candidates]
     return values
 
 
-def _role(one: Candidate) -> str:
-    return "gem" if one.payload["kind"] == "gem" else str(one.payload["role"])
-
-
 def _speaker(one: Candidate, question: Question) -> float:
-    return speaks(one.payload.get("speakers") or _UNNAMED.get(_role(one), ()), question.words)
+    return speaks(one.payload.get("speakers") or _UNNAMED.get(one.payload["role"], ()), question.words)
 
 
 def _date(one: Candidate, question: Question) -> float:
@@ -68,18 +64,18 @@ def _recency(one: Candidate, question: Question) -> float:
 
 def _tag(one: Candidate, question: Question) -> float:
     """Whether the question's words ask for a tag of the gem."""
-    if _role(one) != "gem":
+    if one.payload["kind"] != "gem":
         return math.nan
     return float(any(question.words & _ASKED_FOR.get(tag, frozenset()) for tag in one.payload["tags"]))
 
 
 def _user(one: Candidate, question: Question) -> float:  # noqa: ARG001 - called like the others
     """Whether a user rather than an assistant says it; both speak in an exchange."""
-    return {"user": 1.0, "assistant": 0.0}.get(_role(one), math.nan)
+    return {"user": 1.0, "assistant": 0.0}.get(one.payload["role"], math.nan)
 
 
 def _gem(one: Candidate, question: Question) -> float:  # noqa: ARG001 - called like the others
-    return float(_role(one) == "gem")
+    return float(one.payload["kind"] == "gem")
 
 
 _FEATURES: Mapping[str, Callable[[Candidate, Question], float]] = {

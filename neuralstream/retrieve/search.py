@@ -93,7 +93,7 @@ class Retriever:
             table = tabulate(sources, _weighted(weights), question, kind=kind, limit=self._limit(query))
             found = fuse(table, weights)
             if self._reranker is not None:
-                found = self._reread(found, query)
+                found = self._reread(found, query, self._reranker)
         else:
             found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
         items = _items(sources, found[: query.k])
@@ -120,10 +120,10 @@ class Retriever:
             kind = kind_of(self._store, query.user_id, query.pending)
         return Question(query, self._embedder, self._graph, self._settings.ranking(kind)), kind
 
-    def _reread(self, found: Sequence[Found], query: Query) -> list[Found]:
+    def _reread(self, found: Sequence[Found], query: Query, reranker: Reranker) -> list[Found]:
         depth = self._settings.rerank_depth
         sources = {id(one.source): one.source for one in found[:depth]}.values()
-        return reranked(found, _items(sources, found[:depth]), self._reranker, query.text, depth)
+        return reranked(found, _items(sources, found[:depth]), reranker, query.text, depth)
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings

@@ -116,7 +116,7 @@ def _features(vectors: Vectors, words: Sequence[Sequence[str]], sessions: Sequen
     """What is compared: (n, d) float32, length 1 or 0."""
     shared = vectors.mean(axis=0) if len(vectors) >= _MANY else 0
     own = np.hstack([directions(vectors - shared), _word_features(words)])
-    return directions(own + _NEIGHBOUR * np.asarray(_adjacent(sessions) @ own))
+    return directions(np.asarray(own + _NEIGHBOUR * (_adjacent(sessions) @ own), np.float32))
 
 
 def _word_features(words: Sequence[Sequence[str]]) -> Vectors:

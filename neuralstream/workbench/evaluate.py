@@ -21,7 +21,7 @@ from neuralstream.extract import make_extractor
 from neuralstream.types import Hit, Lane, Mode
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
-from neuralstream.workbench.filling import Progress, TurnClock, asked_at, filled_memory
+from neuralstream.workbench.filling import NoExtractor, Progress, TurnClock, asked_at, filled_memory
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
 from neuralstream.workbench.scoring import SEED, InjectedTokens, dataset_facts, gem_facts, lane_metrics, query_result
 from neuralstream.workbench.stats import RESAMPLES
@@ -56,7 +56,7 @@ def evaluate(
 ) -> Run:
     """Score rankings of a data set and write the run into `out`.
 
-    Questions without readable evidence are counted, not asked.
+    Questions without readable evidence are counted, not asked. Where only turns are searched, no gems are made.
 
     Args:
         dataset: a loaded set, or its SPEC.
@@ -78,7 +78,9 @@ def evaluate(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     settings = settings or Settings()
-    metered = _MeteredExtractor(extractor or make_extractor(settings))
+    if extractor is None:
+        extractor = NoExtractor() if set(lanes) == {"turns"} else make_extractor(settings)
+    metered = _MeteredExtractor(extractor)
     clock = TurnClock()
     began = time.perf_counter()
     with filled_memory(

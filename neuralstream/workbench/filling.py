@@ -15,17 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neuralstream.extract.base import Extraction
 from neuralstream.stream import NeuralStream
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
     from neuralstream.embed.base import Embedder
-    from neuralstream.extract.base import Extractor
+    from neuralstream.extract.base import Batch, Extractor
     from neuralstream.logs.base import Conversation, Question
     from neuralstream.types import Turn
     from neuralstream.workbench.datasets import Dataset
 
-__all__ = ["Progress", "TurnClock", "asked_at", "filled_memory"]
+__all__ = ["NoExtractor", "Progress", "TurnClock", "asked_at", "filled_memory"]
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, what is done, and how much there is to do."""
@@ -42,6 +43,16 @@ class TurnClock:
     def __call__(self) -> datetime:
         """The time shown."""
         return self.now
+
+
+class NoExtractor:
+    """Distils nothing: what is measured on turns alone needs no gems, and their vectors cost more than all else."""
+
+    name = "none"
+
+    def extract(self, batch: Batch) -> Extraction:  # noqa: ARG002 - whatever it holds
+        """No gems."""
+        return Extraction()
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from neuralstream.ranking import FEATURES, Kind
 from neuralstream.retrieve import Query
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.workbench import datasets
-from neuralstream.workbench.filling import TurnClock, asked_at, filled_memory
+from neuralstream.workbench.filling import NoExtractor, TurnClock, asked_at, filled_memory
 from neuralstream.workbench.fitting import Asked
 from neuralstream.workbench.runs import core_digest
 
@@ -129,7 +129,9 @@ def collect(
         questions = tuple(_read(file))
     else:
         clock = TurnClock()
-        with filled_memory(dataset, settings, folder, clock=clock, embedder=embedder, progress=progress) as memory:
+        with filled_memory(
+            dataset, settings, folder, clock=clock, embedder=embedder, extractor=NoExtractor(), progress=progress
+        ) as memory:
             questions = tuple(_ask(memory, dataset, features, clock, progress))
         if keep:
             _write(file, questions)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -154,6 +155,7 @@ class Tuning:
         features, signals: what had a weight, and those of it whose weights are >= 0.
         tables: the data sets.
         seed: of the folds.
+        also: by kind, data sets of another kind that were fitted too.
         passed_over: what was not fitted, and why.
     """
 
@@ -163,6 +165,7 @@ class Tuning:
     signals: Collection[str]
     tables: Sequence[Tables]
     seed: int
+    also: Mapping[str, Collection[str]] = field(default_factory=dict)
     passed_over: Sequence[str] = field(default=())
 
     @property
@@ -173,7 +176,7 @@ class Tuning:
             f"signal {one.best_signal} with {one.mean(one.best_signal):.4f}"
             for one in self.outcomes
             for system in (DEVELOPMENT, LEFT_OUT)
-            if one.mean(system) < one.mean(one.best_signal)
+            if one.tables.name not in self.also.get(one.kind, ()) and one.mean(system) < one.mean(one.best_signal)
         ]
 
     @property
@@ -205,6 +208,7 @@ def tune(
     *,
     groups: Mapping[str, Collection[str]],
     seed: int = 0,
+    also: Mapping[str, Collection[str]] = MappingProxyType({}),
     progress: Stage | None = None,
 ) -> Tuning:
     """Fit the weights of every kind of conversation that the data sets hold, and measure them.
@@ -215,6 +219,8 @@ def tune(
         signals: the features whose weights are >= 0.
         groups: features that the ablation leaves out together, by the group's name.
         seed: of the assignment of conversations to folds.
+        also: by kind, data sets of another kind that its weights are fitted on too, so that few conversations of one
+            style do not decide alone. Weights have to hold on a set only in the kind that it is served by.
         progress: told (stage, done, total).
 
     Returns:
@@ -226,6 +232,12 @@ def tune(
     _check(tables)
     features = tables[0].features
     questions = [one for table in tables for one in table.questions]
+    questions += [
+        replace(one, kind=kind)
+        for kind, names in also.items()
+        for one in questions
+        if one.dataset in names and one.kind != kind
+    ]
     by_kind = {kind: [one for one in questions if one.kind == kind] for kind in sorted({one.kind for one in questions})}
     enough = {kind: own for kind, own in by_kind.items() if len({one.cluster for one in own}) >= FEWEST_CONVERSATIONS}
     passed_over = [
@@ -248,7 +260,7 @@ def tune(
         for table in tables
         if table.name in own.sets
     ]
-    return Tuning(models, _corrected(outcomes), features, signals, tables, seed, passed_over)
+    return Tuning(models, _corrected(outcomes), features, signals, tables, seed, also, passed_over)
 
 
 class _Steps:

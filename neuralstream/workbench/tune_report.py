@@ -244,6 +244,7 @@ def _provenance(tuning: Tuning) -> dict[str, Any]:
                 "sha256": one.tables.sha256,
                 "split": one.tables.split,
                 "kind": one.kind,
+                "lent": one.tables.name in tuning.also.get(one.kind, ()),
                 "queries": len(one.questions),
                 "development": _means(one, DEVELOPMENT),
                 "left_out": _means(one, LEFT_OUT),
@@ -283,8 +284,10 @@ def _about(tuning: Tuning) -> Iterator[str]:
 
 def _command(tuning: Tuning) -> str:
     data = "".join(f" --dataset {one.spec}" for one in tuning.tables)
+    spec_of = {one.name: one.spec for one in tuning.tables}
+    also = "".join(f" --also {kind}={spec_of[name]}" for kind, names in tuning.also.items() for name in names)
     without = "".join(f" --without {name}" for name in FEATURES if name not in tuning.features)
-    return f"neuralstream tune{data}{without} --seed {tuning.seed} --out FILE"
+    return f"neuralstream tune{data}{also}{without} --seed {tuning.seed} --out FILE"
 
 
 def _means(outcome: Outcome, system: str) -> dict[str, float]:
