@@ -81,6 +81,10 @@ class TopicEmbedder:
         """(n, dim) float32, L2-normalised."""
         return np.stack([self.embed_query(text) for text in texts]) if texts else np.empty((0, DIM), np.float32)
 
+    def known_share(self, text: str) -> float:  # noqa: ARG002 - every word has a vector
+        """1: it reads everything."""
+        return 1.0
+
     def embed_query(self, text: str) -> Vectors:
         """(dim,) float32, L2-normalised."""
         topic = self._topics[text.rstrip("?").rpartition(" ")[2]]

@@ -113,6 +113,7 @@ class RetrievalSettings(_Table):
     lane: Lane = Field("all", description="what is searched where a call names none: turns, gems or all")
     k: int = Field(5, ge=1, le=1000, description="hits returned where a call names no number")
     candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
+    shortlist: int = Field(100, ge=10, le=10_000, description="candidates that all features are computed for")
     exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
     kind: Literal["auto", "people", "assistant", "exchange"] = Field(
         "auto",

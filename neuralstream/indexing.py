@@ -222,7 +222,7 @@ class Indexer:
                 TERMS_DATED: " ".join((*gem_heading_terms(gem, speakers), *terms)),
                 "data": plain,
             }
-            | traits(gem, role),
+            | traits(gem, role, terms),
             vectors,
         )
         return _with_near(point, [point, *around])
@@ -281,7 +281,7 @@ def _turn_point(turn: Turn, vectors: Mapping[str, Vectors]) -> Point:
         TERMS_DATED: " ".join(heading + terms),
         "data": plain,
     }
-    payload |= traits(turn, role_of(turn))
+    payload |= traits(turn, role_of(turn), terms)
     payload |= {TERMS_USER: " ".join(asked), TERMS_REPLY: " ".join(replied)} if asked or replied else {}
     return Point(turn_point_id(turn.user_id, turn.turn_id), payload, vectors)
 

@@ -12,7 +12,7 @@ from neuralstream.analysis import analyse, analyse_whole_words
 from neuralstream.types import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from neuralstream.types import Gem
@@ -80,7 +80,7 @@ def part_terms(turn: Turn) -> tuple[list[str], list[str]]:
     return analyse(_said_by(turn, "user")), analyse(_said_by(turn, "assistant"))
 
 
-def traits(item: Turn | Gem, role: str) -> dict[str, Any]:
+def traits(item: Turn | Gem, role: str, terms: Sequence[str]) -> dict[str, Any]:
     """What priors read of a turn or gem: role, question (0, .5 or 1), digits, length in tokens.
 
     What ends by asking is a question; what asks in passing is half of one. Of an exchange, the user's part says whether
@@ -89,6 +89,7 @@ def traits(item: Turn | Gem, role: str) -> dict[str, Any]:
     Args:
         item: the turn or gem.
         role: `role_of` the turn, or of the turn that the gem comes from.
+        terms: its tokens.
     """
     text = item.text if isinstance(item, Turn) else item.content
     said = (user_text(item) or text).strip()
@@ -97,7 +98,7 @@ def traits(item: Turn | Gem, role: str) -> dict[str, Any]:
         "role": role,
         "question": 1.0 if said.endswith(_QUESTION_MARKS) else 0.5 if asks else 0.0,
         "digits": any(char.isdecimal() for char in text),
-        "length": len(turn_terms(item) if isinstance(item, Turn) else gem_terms(item)),
+        "length": len(terms),
     }
 
 

@@ -68,16 +68,8 @@ class Table:
         A prior of a role is standardised among the candidates of that role. Cosines count as far as the embedding can
         be trusted: of a question in a script that the model cannot read, they are noise.
         """
-        applies = ~np.isnan(self.raw)
-        count = np.maximum(applies.sum(axis=0), 1)
-        centred = np.where(applies, self.raw, 0.0)
-        centred = np.where(applies, centred - centred.sum(axis=0) / count, 0.0)
-        deviation = np.sqrt((centred**2).sum(axis=0) / count)
-        # Sums leave a remainder of rounding where all values are equal; dividing by it would make a signal of it.
-        differs = deviation > _EQUAL * np.abs(np.where(applies, self.raw, 0.0)).max(axis=0, initial=0.0)
-        values: NDArray[np.float64] = np.where(differs, centred / np.where(differs, deviation, 1.0), 0.0)
-        cosines = [column for column, name in enumerate(self.names) if name.startswith("dense")]
-        values[:, cosines] *= self.trust
+        values = _standardised(self.raw)
+        values[:, [column for column, name in enumerate(self.names) if name.startswith("dense")]] *= self.trust
         return values
 
 
@@ -88,8 +80,10 @@ _AMONG = {"dense_session": ("dense",), "linked": FINDERS}
 """Features of a candidate among the others, and the measured signals that they are derived from."""
 
 
-def tabulate(sources: Sequence[Source], names: Sequence[str], question: Question, *, kind: Kind, limit: int) -> Table:
-    """Every candidate of a query with these features.
+def tabulate(
+    sources: Sequence[Source], names: Sequence[str], question: Question, *, kind: Kind, limit: int, shortlist: int
+) -> Table:
+    """The candidates of a query with these features.
 
     Args:
         sources: where to look; a point that two of them give counts as the first one's.
@@ -98,27 +92,67 @@ def tabulate(sources: Sequence[Source], names: Sequence[str], question: Question
         question: what is asked.
         kind: the kind of conversation.
         limit: points each signal contributes from each source.
+        shortlist: candidates that are kept, those with the highest equal-weight sum of what found them.
     """
     names = tuple(dict.fromkeys(names))
-    finders = [*FINDERS, *(["graph"] if "graph" in names else [])]
+    kept = _shortlist(sources, [*FINDERS, *(["graph"] if "graph" in names else [])], question, limit, shortlist)
     candidates: list[Candidate] = []
     places: list[Source] = []
-    seen: set[str] = set()
     for source in sources:
-        ranked = source.top(finders, limit)
-        ids = dict.fromkeys(hit.id for name in finders for hit in ranked[name] if hit.id not in seen)
-        found = source.candidates(list(ids))
-        seen.update(one.id for one in found)
+        found = source.candidates([point for point, its in kept.items() if its is source])
         candidates += found
         places += [source] * len(found)
     return Table(kind, names, candidates, places, measure(candidates, places, names, question), question.trust)
 
 
-def fuse(table: Table, weights: Mapping[str, float]) -> list[Found]:
-    """Rank a table by a linear model: every candidate, best first, ties by id."""
+def _shortlist(
+    sources: Sequence[Source], finders: Sequence[str], question: Question, limit: int, size: int
+) -> dict[str, Source]:
+    """The most promising points that any finder found, and where.
+
+    What a finder did not find counts as good as the last that it did, or 0 where it has no more.
+    """
+    source_of: dict[str, Source] = {}
+    rankings: list[tuple[Source, int, dict[str, float], float]] = []
+    for source in sources:
+        tops = source.top(finders, limit)
+        for column, finder in enumerate(finders):
+            ranked = tops[finder]
+            rankings.append((source, column, dict(ranked), ranked[-1].score if len(ranked) >= limit else 0.0))
+            for point, _ in ranked:
+                source_of.setdefault(point, source)
+    if len(source_of) <= size:
+        return source_of
+    points = list(source_of)
+    row_of = {point: row for row, point in enumerate(points)}
+    scores = np.zeros((len(points), len(finders)))
+    for source, column, known, least in rankings:
+        rows = [row_of[point] for point in points if source_of[point] is source]
+        scores[rows, column] = [known.get(points[row], least) for row in rows]
+    trust = [question.trust if finder.startswith("dense") else 1.0 for finder in finders]
+    total = _standardised(scores) @ np.array(trust)
+    best = sorted(range(len(points)), key=lambda row: (-total[row], points[row]))[:size]
+    return {points[row]: source_of[points[row]] for row in best}
+
+
+def _standardised(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Columns with mean 0 and deviation 1 over what is not NaN; 0 for NaN, and where the values do not differ."""
+    applies = ~np.isnan(raw)
+    count = np.maximum(applies.sum(axis=0), 1)
+    known = np.where(applies, raw, 0.0)
+    centred = np.where(applies, known - known.sum(axis=0) / count, 0.0)
+    deviation = np.sqrt((centred**2).sum(axis=0) / count)
+    # Sums leave a remainder of rounding where all values are equal; dividing by it would make a signal of it.
+    differs = deviation > _EQUAL * np.abs(known).max(axis=0, initial=0.0)
+    values: NDArray[np.float64] = np.where(differs, centred / np.where(differs, deviation, 1.0), 0.0)
+    return values
+
+
+def fuse(table: Table, weights: Mapping[str, float], limit: int) -> list[Found]:
+    """Rank a table by a linear model: the best `limit` candidates, best first, ties by id."""
     weighted = [column for column, name in enumerate(table.names) if weights.get(name)]
     total = table.values[:, weighted] @ np.array([weights[table.names[column]] for column in weighted])
-    order = sorted(range(len(total)), key=lambda row: (-total[row], table.candidates[row].id))
+    order = sorted(range(len(total)), key=lambda row: (-total[row], table.candidates[row].id))[:limit]
     return [Found(table.candidates[row], table.sources[row], float(total[row]), _signals(table, row)) for row in order]
 
 

@@ -110,7 +110,9 @@ class PendingTurns:
         plain = turn.to_dict()
         read = {name: plain[name] for name in ("session_id", "index", "created_at")}
         named = {"speakers": list(turn.speakers), "entities": list(find_entities(turn.text))}
-        return Candidate(point, {"kind": "turn"} | named | read | traits(turn, role_of(turn)))
+        return Candidate(
+            point, {"kind": "turn"} | named | read | traits(turn, role_of(turn), self._tokens[TERMS][point])
+        )
 
     def _all(self, signal: str) -> dict[str, float]:
         if signal not in self._known:

@@ -75,11 +75,11 @@ class Retriever:
         self._settings = settings
         self._graph = graph
         self._reranker = reranker or make_reranker(settings)
-        self._turns = Known({}, {})
+        self._turns = Known({}, {}, {})
 
     def drop(self) -> None:
         """Forget what is remembered of turns, because some were deleted."""
-        self._turns = Known({}, {})
+        self._turns = Known({}, {}, {})
 
     def search(self, query: Query) -> list[Hit]:
         """The best hits, at most `query.k`, ties by id; none without evidence.
@@ -90,9 +90,11 @@ class Retriever:
         sources = self._sources(question)
         if query.mode == "hybrid":
             weights = question.ranking.weights
-            table = tabulate(sources, _weighted(weights), question, kind=kind, limit=self._limit(query))
-            found = fuse(table, weights)
-            if self._reranker is not None:
+            table = self._tabulated(sources, _weighted(weights), question, kind)
+            if self._reranker is None:
+                found = fuse(table, weights, query.k)
+            else:
+                found = fuse(table, weights, max(query.k, self._settings.rerank_depth))
                 found = self._reread(found, query, self._reranker)
         else:
             found = _by_one_signal(sources, _SIGNAL[query.mode], query.k)
@@ -106,13 +108,15 @@ class Retriever:
     def table(self, query: Query, names: Sequence[str] = FEATURES) -> Table:
         """What hybrid's linear model reads for a query: every candidate, with these features.
 
-        Candidates are those that the shipped signals find, and those of other named ones.
+        Its candidates are the same whatever the weights are; naming the graph adds what the graph finds.
         """
         question, kind = self._question(query)
-        return tabulate(self._sources(question), names, question, kind=kind, limit=self._limit(query))
+        return self._tabulated(self._sources(question), names, question, kind)
 
-    def _limit(self, query: Query) -> int:
-        return max(self._settings.candidates, query.k)
+    def _tabulated(self, sources: Sequence[Source], names: Sequence[str], question: Question, kind: Kind) -> Table:
+        settings, k = self._settings, question.query.k
+        limit, shortlist = max(settings.candidates, k), max(settings.shortlist, k)
+        return tabulate(sources, names, question, kind=kind, limit=limit, shortlist=shortlist)
 
     def _question(self, query: Query) -> tuple[Question, Kind]:
         kind = self._settings.kind
@@ -156,7 +160,11 @@ class Retriever:
                 )
         if query.lane != "turns":
             gems = replace(everywhere, kind="gem", tags=query.tags)
-            sources.append(StoredPoints(store, GEMS, gems, question=question, settings=settings, known=Known({}, {})))
+            sources.append(
+                StoredPoints(
+                    store, GEMS, gems, question=question, settings=settings, known=Known({}, {}, self._turns.many)
+                )
+            )
         return sources
 
 

@@ -47,10 +47,11 @@ _SAID = ("data.parts", "data.content")
 
 
 class Known(NamedTuple):
-    """What was read of points, by id: payloads without texts, and turns and gems."""
+    """What was read of points, by id: payloads without texts, and turns and gems; how many points a user has."""
 
     places: dict[str, Mapping[str, Any]]
     items: dict[str, Turn | Gem]
+    many: dict[tuple[str, str], int]
 
 
 class StoredPoints:
@@ -105,12 +106,18 @@ class StoredPoints:
 
     @cached_property
     def _size(self) -> int:
-        """The user's points of this kind, whatever the question is limited to."""
-        return self._store.count(self._collection, Where(self._where.user_id, kind=self._where.kind))
+        """The user's points of this kind, whatever the question is limited to; not counted again once they are many."""
+        counted = (self._collection, self._where.user_id or "")
+        if counted not in self._read.many:
+            size = self._store.count(self._collection, Where(self._where.user_id, kind=self._where.kind))
+            if size < 2 * max(_SMALL, self._settings.exact_below):
+                return size
+            self._read.many[counted] = size
+        return self._read.many[counted]
 
     def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:
         """See Source."""
-        places, items = self._read
+        places, items = self._read.places, self._read.items
         unread = [point for point in ids if point not in (items if whole else places)]
         for record in self._store.retrieve(self._collection, unread, keys=_WHOLE if whole else _READ):
             if whole:
@@ -160,15 +167,14 @@ class StoredPoints:
 
     def _learn(self, wanted: Mapping[str, set[str]]) -> None:
         """Ask for the scores of points that are not known yet, by id; a point without evidence gets 0."""
-        asked: dict[str, tuple[Where, int]] = {}
-        for signal, points in wanted.items():
-            known = self._known.setdefault(signal, {})
-            missing = tuple(sorted(points - known.keys()))
-            known.update(dict.fromkeys(missing, 0.0))
-            if missing and signal not in self._exhausted:
-                where = Where(self._where.user_id, kind=self._where.kind, ids=missing)
-                asked[signal] = where, len(missing)
-        for signal, ranked in self._rank(asked).items():
+        missing = {signal: points - self._known.setdefault(signal, {}).keys() for signal, points in wanted.items()}
+        for signal, points in missing.items():
+            self._known[signal].update(dict.fromkeys(points, 0.0))
+        asked = [signal for signal, points in missing.items() if points and signal not in self._exhausted]
+        # One condition for all signals: the engine takes longer to read hundreds of ids than to rank those points.
+        ids = tuple(sorted(set().union(*(missing[signal] for signal in asked))))
+        where = Where(self._where.user_id, kind=self._where.kind, ids=ids)
+        for signal, ranked in self._rank(dict.fromkeys(asked, (where, len(ids)))).items():
             self._known[signal].update(ranked)
 
     def _rank(self, asked: Mapping[str, tuple[Where, int]]) -> dict[str, list[Ranked]]:

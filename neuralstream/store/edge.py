@@ -99,7 +99,11 @@ class EdgeStore:
         self._guard = RLock()
         self._shards: Shards = {}
         self._scopes = {
-            collection: Scope(partial(self._has_others, collection), partial(self._newest, collection))
+            collection: Scope(
+                partial(self._has_others, collection),
+                partial(self._holds, collection),
+                partial(self._newest, collection),
+            )
             for collection in (GEMS, TURNS)
         }
         self._folder = StoreFolder(path)
@@ -168,7 +172,8 @@ class EdgeStore:
 
         def fetch(wanted: Sequence[Ranking]) -> list[list[Ranked]]:
             def answer(shard: engine.EdgeShard) -> list[list[engine.ScoredPoint]]:
-                return [shard.query(_request(ranking, self._scopes[collection])) for ranking in wanted]
+                scope = self._scopes[collection]
+                return [shard.query(_request(one, scope)) if _can_find(one, scope) else [] for one in wanted]
 
             found = self._run(collection, "search", answer)
             return [[Ranked(_written(hit.id), hit.score) for hit in hits] for hits in found]
@@ -279,6 +284,10 @@ class EdgeStore:
         request = engine.CountRequest(filter=engine.Filter(must=[has], must_not=[_equals(owner, value)]), exact=True)
         return self._run(collection, "count points", lambda shard: shard.count(request)) > 0
 
+    def _holds(self, collection: str, vector: str) -> bool:
+        having = engine.CountRequest(filter=engine.Filter(must=[engine.HasVectorCondition(vector)]), exact=True)
+        return self._run(collection, "count points", lambda shard: shard.count(having)) > 0
+
     def _newest(self, collection: str) -> datetime:
         undated = engine.CountRequest(filter=engine.Filter(must=[_empty("created_at")]), exact=True)
         if self._run(collection, "count points", lambda shard: shard.count(undated)):
@@ -378,6 +387,11 @@ def _scroller(
     request: engine.ScrollRequest,
 ) -> Callable[[engine.EdgeShard], tuple[list[engine.Record], engine.PointId | None]]:
     return lambda shard: shard.scroll(request)
+
+
+def _can_find(ranking: Ranking, scope: Scope) -> bool:
+    """Whether any point holds what is compared: most memories have no long text, and looking for none costs a scan."""
+    return isinstance(ranking, Bm25) or scope.holds(ranking.using)
 
 
 def _request(ranking: Ranking, scope: Scope) -> engine.QueryRequest:

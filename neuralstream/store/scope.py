@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from neuralstream.store.base import Point, Where
-from neuralstream.store.schema import TEXT_FIELDS
+from neuralstream.store.schema import TEXT_FIELDS, VECTORS
 from neuralstream.types import parse_time
 
 __all__ = ["Scope"]
@@ -29,12 +29,20 @@ class Scope:
     Args:
         others: whether a point that holds a field (of tokens, or a vector) has another value in a payload field than
             this: `others("terms", "user_id", "ann")`.
+        holds: whether any point holds this vector.
         newest: the latest `created_at` of all points; `datetime.max` where a point has none, so that no limit of time
             can be left out, and `datetime.min` where there are no points.
     """
 
-    def __init__(self, others: Callable[[str, str, str], bool], newest: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        others: Callable[[str, str, str], bool],
+        holds: Callable[[str], bool],
+        newest: Callable[[], datetime],
+    ) -> None:
         self._others = others
+        self._holds = holds
+        self._held: dict[str, bool] = {}
         self._newest = newest
         self._common: dict[tuple[str, str, str], bool] = {}
         self._latest: datetime | None = None
@@ -47,6 +55,12 @@ class Scope:
         until = None if where.covered is None and self._is_past(where.until) else where.until
         return replace(where, user_id=user_id, kind=kind, until=until)
 
+    def holds(self, vector: str) -> bool:
+        """Whether any point has a vector of this name."""
+        if vector not in self._held:
+            self._held[vector] = self._holds(vector)
+        return self._held[vector]
+
     def add(self, points: Sequence[Point]) -> None:
         """Points are about to be written."""
         held: dict[tuple[str, str], set[str]] = {}
@@ -54,6 +68,7 @@ class Scope:
             for field in (*point.vectors, *(name for name in TEXT_FIELDS if name in point.payload)):
                 for owner in _OWNERS:
                     held.setdefault((field, owner), set()).add(point.payload[owner])
+        self._held.update((field, True) for field, _ in held if field in VECTORS)
         for (field, owner, value), common in self._common.items():
             if common and held.get((field, owner), {value}) != {value}:
                 self._common[field, owner, value] = False
@@ -64,6 +79,7 @@ class Scope:
         """Points were deleted, or these payload fields of some changed: what is known may not hold any more."""
         if changed is None or not changed.keys().isdisjoint((*_OWNERS, *TEXT_FIELDS, "created_at")):
             self._common.clear()
+            self._held.clear()
             self._latest = None
 
     def _is_common(self, field: str, owner: str, value: str | None) -> bool:

@@ -35,7 +35,7 @@ __all__ = [
     "write_settings",
 ]
 
-_ALSO_SHAPE_FEATURES = ("candidates", "graph_restart")
+_ALSO_SHAPE_FEATURES = ("candidates", "shortlist", "graph_restart")
 """Settings of all kinds that other weights would have been found under; written where they are not the default."""
 
 _DIGITS = 4

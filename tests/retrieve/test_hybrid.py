@@ -43,15 +43,15 @@ class Source:
         return [Ranked(*pair) for pair in ranked if pair[1] > 0]
 
 
-def tabulated(sources, names, limit=10):
+def tabulated(sources, names, limit=10, shortlist=10):
     """The table of a question to these sources."""
     question = Question(Query("which port?", "u", NOW), FakeEmbedder(), None, RankingSettings())
-    return tabulate(sources, names, question, kind="people", limit=limit)
+    return tabulate(sources, names, question, kind="people", limit=limit, shortlist=shortlist)
 
 
 def fused(sources, weights, limit=10):
     """The ranking by these weights."""
-    return fuse(tabulated(sources, list(weights), limit), weights)
+    return fuse(tabulated(sources, list(weights), limit), weights, 10)
 
 
 def ranking(found) -> list[str]:
@@ -79,7 +79,7 @@ def test_a_feature_without_weight_is_not_measured():
     """Weight 0 means that the feature costs nothing, and the graph adds no candidate."""
     source = Source(bm25={"a": 1.0}, graph={"z": 9.0}, dense={"b": 0.5}, coverage={"a": 1.0})
     weights = {"bm25": 1.0, "graph": 0.0}
-    assert sorted(ranking(fuse(tabulated([source], ["bm25"]), weights))) == ["a", "b"]
+    assert sorted(ranking(fuse(tabulated([source], ["bm25"]), weights, 10))) == ["a", "b"]
     assert source.measured == ["bm25"]
     assert sorted(ranking(fused([source], {"bm25": 1.0, "graph": 1.0}))) == ["a", "b", "z"]
 
@@ -99,8 +99,20 @@ def test_a_prior_counts_only_among_those_whose_role_it_is_about():
     }
     table = tabulated([Source(turns, bm25=dict.fromkeys("abc", 1.0))], ["bm25", "question:person"])
     assert dict(zip(table.ids, table.values[:, 1], strict=True)) == {"a": 1.0, "b": -1.0, "c": 0.0}
-    assert ranking(fuse(table, {"bm25": 1.0, "question:person": -0.5})) == ["b", "c", "a"]
-    assert "question:person" not in fuse(table, {"bm25": 1.0})[2].signals
+    assert ranking(fuse(table, {"bm25": 1.0, "question:person": -0.5}, 10)) == ["b", "c", "a"]
+    assert "question:person" not in fuse(table, {"bm25": 1.0}, 10)[2].signals
+
+
+def test_only_the_most_promising_of_what_was_found_are_measured():
+    """The shortlist keeps what most finders rank high; what one did not find counts as its last."""
+    source = Source(
+        bm25={"a": 5.0, "b": 4.0, "c": 1.0}, bm25_near={"b": 3.0, "c": 1.0}, dense={"b": 0.9, "c": 0.8, "a": 0.1}
+    )
+    assert sorted(tabulated([source], ["bm25", "coverage"], shortlist=2).ids) == ["b", "c"]
+    assert sorted(tabulated([source], ["bm25", "coverage"], shortlist=3).ids) == ["a", "b", "c"]
+    pending = Source(bm25={"b": 1.0, "z": 9.0}, bm25_near={"z": 9.0}, dense={"z": 0.9})
+    table = tabulated([source, pending], ["bm25"], shortlist=2)
+    assert dict(zip(table.ids, table.sources, strict=True)) == {"b": source, "z": pending}
 
 
 def test_a_session_is_as_good_as_its_best_candidate():
@@ -114,8 +126,8 @@ def test_a_session_is_as_good_as_its_best_candidate():
 def test_cosines_of_a_question_that_the_model_cannot_read_count_for_nothing():
     """What standardising makes of noise is scaled by the share of the question that was read."""
     table = tabulated([Source(bm25={"a": 2.0, "b": 1.0}, dense={"b": 0.9, "a": 0.1})], ["bm25", "dense"])
-    assert ranking(fuse(table, {"bm25": 1.0, "dense": 2.0})) == ["b", "a"]
-    assert ranking(fuse(replace(table, trust=0.25), {"bm25": 1.0, "dense": 2.0})) == ["a", "b"]
+    assert ranking(fuse(table, {"bm25": 1.0, "dense": 2.0}, 10)) == ["b", "a"]
+    assert ranking(fuse(replace(table, trust=0.25), {"bm25": 1.0, "dense": 2.0}, 10)) == ["a", "b"]
     assert np.array_equal(replace(table, trust=0.25).values[:, 0], table.values[:, 0])
 
 
