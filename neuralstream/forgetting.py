@@ -1,10 +1,13 @@
-"""Forgetting that proves itself: what is named is removed everywhere it was kept, then everything is asked again."""
+"""Forgetting that proves itself: what is named is removed everywhere it was kept, then everything is asked again.
+
+By hand, or once a day what is older than `retention`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from neuralstream.capture.records import SessionKey
@@ -19,7 +22,7 @@ from neuralstream.types import Gem, Mode, Turn, parse_time
 if TYPE_CHECKING:
     from neuralstream.parts import Parts
 
-__all__ = ["Forgotten", "forget"]
+__all__ = ["Forgotten", "Retention", "forget"]
 
 _PROBES = 20
 """Forgotten texts that are searched for again, in every mode."""
@@ -103,6 +106,23 @@ def forget(
         if not (doomed.turns or doomed.gems or doomed.whole_sessions):
             return Forgotten(doomed.what)
         return _prove(parts, doomed, _remove(parts, doomed))
+
+
+class Retention:
+    """Forgets what is older than the setting `retention`; once a day, since it rewrites files."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._done_on: date | None = None
+
+    def enforce(self, now: datetime) -> None:
+        """Forget every user's turns from before `now` less the retention, and what was made of them."""
+        kept_for = self._parts.settings.retention
+        if kept_for is None or self._done_on == now.date():
+            return
+        for user in sorted({session.user_id for session in self._parts.buffer.sessions()}):
+            forget(self._parts, gem_id=None, session_id=None, user_id=user, before=now - kept_for)
+        self._done_on = now.date()
 
 
 def _gem(parts: Parts, user: str, gem_id: str) -> _Doomed:

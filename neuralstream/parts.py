@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import StoreMismatchError
+from neuralstream.types import Status
 
 if TYPE_CHECKING:
     from neuralstream.capture.buffer import Buffer
@@ -43,6 +44,23 @@ class Parts:
     distiller: Distiller
     worker: Worker
     close: Callable[[], None]
+
+    def status(self) -> Status:
+        """How much is where."""
+        from neuralstream.store.base import Where
+        from neuralstream.store.schema import GEMS, TURNS
+
+        buffer = self.buffer.status()
+        return Status(
+            turns=self.store.count(TURNS, Where(None, kind="turn")),
+            gems=self.store.count(GEMS, Where(None, kind="gem")),
+            sessions=buffer.sessions,
+            undistilled=buffer.undistilled,
+            unindexed=buffer.unindexed,
+            batches_waiting=buffer.batches_waiting,
+            batches_done=buffer.batches_done,
+            dead_letters=buffer.dead_letters,
+        )
 
 
 def open_parts(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -52,6 +52,7 @@ class NeuralStream:
         embedder: Embedder | None = None,
         extractor: Extractor | None = None,
     ) -> None:
+        from neuralstream.forgetting import Retention
         from neuralstream.parts import open_parts
         from neuralstream.upkeep import DiskLimit
 
@@ -65,7 +66,7 @@ class NeuralStream:
         self.parts = open_parts(self.settings, self._clock, embedder, extractor, on_tick=self.tick)
         self._disk_limit = DiskLimit(self.settings)
         self._mine: set[SessionKey] = set()
-        self._retired_on: date | None = None
+        self._retention = Retention(self.parts)
         self._closed = False
         if self.settings.worker == "thread":
             self.parts.worker.start()
@@ -129,7 +130,7 @@ class NeuralStream:
         fired = self.parts.buffer.fire_idle(now)
         if fired:
             self._work()
-        self._retire(now)
+        self._retention.enforce(now)
         return len(fired)
 
     def end_session(self, session_id: str, *, reason: EndReason = "end", user_id: str | None = None) -> None:
@@ -338,12 +339,7 @@ class NeuralStream:
         from neuralstream.upkeep import remember
 
         return remember(
-            self.parts,
-            text,
-            tags=tuple(tags),
-            topics=tuple(topics),
-            importance=importance,
-            user_id=self._user(user_id),
+            self.parts, text, tags=tuple(tags), topics=tuple(topics), importance=importance, user_id=self._user(user_id)
         )
 
     def gems(
@@ -418,20 +414,7 @@ class NeuralStream:
 
     def status(self) -> Status:
         """How much is where."""
-        from neuralstream.store.base import Where
-        from neuralstream.store.schema import GEMS, TURNS
-
-        buffer = self.parts.buffer.status()
-        return Status(
-            turns=self.parts.store.count(TURNS, Where(None, kind="turn")),
-            gems=self.parts.store.count(GEMS, Where(None, kind="gem")),
-            sessions=buffer.sessions,
-            undistilled=buffer.undistilled,
-            unindexed=buffer.unindexed,
-            batches_waiting=buffer.batches_waiting,
-            batches_done=buffer.batches_done,
-            dead_letters=buffer.dead_letters,
-        )
+        return self.parts.status()
 
     def dead_letters(self, *, user_id: str | None = None) -> list[DeadLetter]:
         """Batches that could not be distilled, each with its reason and its turns; None is every user's."""
@@ -494,14 +477,6 @@ class NeuralStream:
             self.parts.worker.work()
         elif self.settings.worker == "thread" and not self.parts.worker.wait_idle(seconds):
             _log.warning("closed with work left, which stays in the buffer and is done at the next start")
-
-    def _retire(self, now: datetime) -> None:
-        """Forget what is older than `retention`; once a day, since it rewrites files."""
-        if self.settings.retention is None or self._retired_on == now.date():
-            return
-        for user in sorted({session.user_id for session in self.parts.buffer.sessions()}):
-            self.forget(before=now - self.settings.retention, user_id=user)
-        self._retired_on = now.date()
 
     def _session(self, session_id: str, user_id: str | None) -> SessionKey:
         from neuralstream.capture.records import SessionKey
