@@ -36,13 +36,17 @@ lab: .venv/all.done  ## open JupyterLab on the notebooks
 docs: .venv/dev.done  ## write docs/commands.md and docs/configuration.md anew
 	$(BIN)/python docs/generate.py
 
-reports: .venv/all.done  ## measure the shipped set anew, and put the tables into README.md
+reports: .venv/all.done  ## measure the shipped sets anew, and put the tables into README.md
 	for split in dev test; do \
 		$(BIN)/neuralstream eval --dataset workdays@$$split --lane turns --out reports/runs/workdays-$$split || exit 1; \
 		cp reports/runs/workdays-$$split/summary.md reports/workdays-$$split.md; \
+		$(BIN)/neuralstream eval-themes --dataset workdays@$$split --out reports/runs/themes-$$split.md || exit 1; \
 	done
+	{ cat reports/runs/themes-dev.md && echo && cat reports/runs/themes-test.md; } > reports/themes.md
 	$(BIN)/neuralstream eval --dataset workdays@dev --modes bm25,semantic,hybrid --lane gems --out reports/runs/workdays-dev-gems
 	cp reports/runs/workdays-dev-gems/summary.md reports/workdays-dev-gems.md
+	$(BIN)/neuralstream eval --dataset tongues --modes whitespace-bm25,bm25,semantic,hybrid --lane turns --out reports/runs/tongues
+	$(BIN)/python docs/languages.py reports/runs/tongues > reports/languages.md
 	$(BIN)/python docs/generate.py
 
 bench: .venv/dev.done  ## measure speed, memory and disk anew; `python -m benchmarks --long` goes to a million turns

@@ -10,7 +10,8 @@ from neuralstream.cli.output import print_json, print_table, print_text
 
 __all__ = ["add_to"]
 
-RunArgument = Annotated[Path, typer.Argument(help="Folder that `eval` wrote.", file_okay=False)]
+OldArgument = Annotated[Path, typer.Argument(metavar="OLD", help="Folder that `eval` wrote.", file_okay=False)]
+NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="Folder of a run after a change.", file_okay=False)]
 
 commands = typer.Typer()
 
@@ -23,8 +24,8 @@ def add_to(app: typer.Typer) -> None:
 @command(commands, "compare")
 def compare(
     _call: Call,
-    run_a: RunArgument,
-    run_b: RunArgument,
+    old: OldArgument,
+    new: NewArgument,
     *,
     md: Annotated[bool, typer.Option("--md", help="Print a Markdown table.")] = False,
     as_json: JsonOption = False,
@@ -34,7 +35,7 @@ def compare(
     from neuralstream.workbench.report import markdown_table
     from neuralstream.workbench.runs import read_run
 
-    paired = compare_runs(read_run(run_a), read_run(run_b))
+    paired = compare_runs(read_run(old), read_run(new))
     columns, *rows = paired_rows(paired)
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
