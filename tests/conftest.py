@@ -43,6 +43,14 @@ def settings(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def minilm():
+    """The packaged model with its real weights, loaded once for all tests, with no cache before it."""
+    from neuralstream.embed.sentence_transformer import SentenceTransformerEmbedder
+
+    return SentenceTransformerEmbedder()
+
+
+@pytest.fixture(scope="session")
 def benchmark_data():
     """The folder of public benchmark files, which are not part of the project."""
     folder = Path(os.environ.get("NEURALSTREAM_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from neuralstream import AsyncNeuralStream, NeuralStream, NotFoundError, Settings, Turn, Usage
-from neuralstream.errors import InputError, StoreError
+from neuralstream.errors import InputError, StoreError, StoreMismatchError
 from neuralstream.testing import FakeClock, FakeEmbedder, ScriptedExtractor
 
 
@@ -264,10 +264,10 @@ def test_a_turn_that_cannot_be_embedded_is_found_by_its_words(settings, clock):
     from neuralstream.errors import EmbeddingError
 
     class Picky(FakeEmbedder):
-        def embed_documents(self, texts):
+        def embed_chunks(self, texts):
             if any("cursed" in text for text in texts):
                 raise EmbeddingError("NaN")
-            return super().embed_documents(texts)
+            return super().embed_chunks(texts)
 
     with NeuralStream(settings, clock=clock, embedder=Picky(), extractor=ScriptedExtractor(lambda _: ())) as memory:
         cursed = say(memory, clock, "The cursed walrus sleeps.")
@@ -310,6 +310,21 @@ def test_a_worker_in_other_processes_needs_a_shared_store(tmp_path):
     """The setting worker = none with the embedded store is refused with what to do."""
     with pytest.raises(InputError, match="qdrant_url"):
         NeuralStream(Settings(home=tmp_path, worker="none"), embedder=FakeEmbedder())
+
+
+def test_weights_tuned_with_another_embedder_are_refused(tmp_path):
+    """A file whose weights were fitted to another model's cosines says to tune anew; the model's own is taken."""
+    home = f'home = "{tmp_path / "home"}"\nworker = "inline"\n'
+    tuned = (
+        '[retrieval.tuned]\nversion = "0"\ncommand = "neuralstream tune"\nembedder = "{0.name}"\n'
+        'embedder_digest = "{0.digest}"\nanalyser = "a"\nseed = 0\nfeatures = ["bm25"]\nregularisation = {{}}\n'
+        "datasets = []\n"
+    )
+    file = tmp_path / "tuned.toml"
+    file.write_text(home + tuned.format(FakeEmbedder(64)))
+    with pytest.raises(StoreMismatchError, match=r"fake-64.*fake-128.*`neuralstream tune`"):
+        NeuralStream(Settings.load(file), embedder=FakeEmbedder(128))
+    NeuralStream(Settings.load(file), embedder=FakeEmbedder(64)).close()
 
 
 def test_what_was_opened_is_closed_when_a_later_part_is_missing(settings):
