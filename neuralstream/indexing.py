@@ -5,7 +5,7 @@ turn is a neighbour too, indexing a turn renews the neighbourhood of the turns b
 go, turn by turn, or with a restart in between ends as the same points.
 
 The vector of a neighbourhood is the mean of its turns' vectors: a turn is embedded once, and nothing but its own text
-reaches the embedding cache. `docs/design/retrieval.md` has the figures.
+reaches the embedding cache. `docs/design/retrieval.md` says why.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from neuralstream.entities import find_entities
 from neuralstream.errors import InputError
 from neuralstream.ranking import Kind
 from neuralstream.retrieve.documents import (
+    EXCHANGE,
     STRETCH,
     embedded_text,
     gem_heading_terms,
@@ -35,7 +36,6 @@ from neuralstream.retrieve.documents import (
     traits,
     turn_heading_terms,
     turn_point_id,
-    turn_terms,
     user_text,
 )
 from neuralstream.retrieve.kinds import kind_of_role
@@ -46,6 +46,7 @@ from neuralstream.store.schema import (
     TERMS_DATED,
     TERMS_NEAR,
     TERMS_REPLY,
+    TERMS_SESSION,
     TERMS_USER,
     TURNS,
     VECTOR_CHUNKS,
@@ -267,8 +268,9 @@ def _turn_point(turn: Turn, vectors: Mapping[str, Vectors]) -> Point:
     """A turn by itself: its neighbourhood and whether a gem covers it are still to be found out."""
     if turn.index is None:
         raise InputError(f"turn {turn.turn_id} has no index yet; capture() assigns it")
-    terms, heading, plain = turn_terms(turn), turn_heading_terms(turn), turn.to_dict()
-    asked, replied = part_terms(turn)
+    said, heading, plain = part_terms(turn), turn_heading_terms(turn), turn.to_dict()
+    terms = [term for part in said.values() for term in part]
+    role = role_of(turn)
     payload = {
         "user_id": turn.user_id,
         "kind": "turn",
@@ -281,8 +283,9 @@ def _turn_point(turn: Turn, vectors: Mapping[str, Vectors]) -> Point:
         TERMS_DATED: " ".join(heading + terms),
         "data": plain,
     }
-    payload |= traits(turn, role_of(turn), terms)
-    payload |= {TERMS_USER: " ".join(asked), TERMS_REPLY: " ".join(replied)} if asked or replied else {}
+    payload |= traits(turn, role, terms)
+    if role == EXCHANGE:
+        payload |= {TERMS_USER: " ".join(said["user"]), TERMS_REPLY: " ".join(said["assistant"])}
     return Point(turn_point_id(turn.user_id, turn.turn_id), payload, vectors)
 
 
@@ -294,7 +297,7 @@ def _stretch_point(turns: Sequence[Point]) -> Point:
         "session_id": session_id,
         "index": index,
         "created_at": max(turn.payload["created_at"] for turn in turns),
-        TERMS: " ".join(turn.payload[TERMS] for turn in turns),
+        TERMS_SESSION: " ".join(turn.payload[TERMS] for turn in turns),
     }
     return Point(stretch_point_id(user_id, session_id, index // STRETCH), payload)
 

@@ -187,7 +187,7 @@ def test_a_stretch_holds_at_most_64_turns(store):
     indexer(store).index_turns([turn(STRETCH + 2)])
     stretches = sorted(store.scroll(TURNS, Where("u", kind="session")), key=lambda one: one.payload["index"])
     assert [one.payload["index"] for one in stretches] == [0, STRETCH]
-    assert stretches[1].payload[TERMS].split().count("number") == 3
+    assert stretches[1].payload["terms_session"].split().count("number") == 3
     assert stretches[1].payload["created_at"] == turn(STRETCH + 2).to_dict()["created_at"]
     assert stretches[0].vectors == {}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from neuralstream.retrieve.documents import STRETCH, stretch_point_id
 from neuralstream.store.base import Where
-from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_USER, TURNS
+from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_SESSION, TERMS_USER, TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,6 +95,6 @@ def session_scores(
         return dict.fromkeys(place_of, 0.0)
     stretches = {place: stretch_point_id(user_id, *place) for place in set(place_of.values())}
     where = Where(user_id, kind="session", ids=tuple(stretches.values()))
-    ranked = store.text(TURNS, terms, TERMS, where, len(stretches), k1=ranking.bm25_k1, b=ranking.bm25_b)
+    ranked = store.text(TURNS, terms, TERMS_SESSION, where, len(stretches), k1=ranking.bm25_k1, b=ranking.bm25_b)
     known = dict(ranked)
     return {point: known.get(stretches[place], 0.0) for point, place in place_of.items()}

@@ -73,11 +73,12 @@ def user_text(item: Turn | Gem) -> str:
     return _said_by(item, "user") if isinstance(item, Turn) and role_of(item) == EXCHANGE else ""
 
 
-def part_terms(turn: Turn) -> tuple[list[str], list[str]]:
-    """Tokens of the user's part and of the reply; both empty where only one speaks."""
-    if role_of(turn) != EXCHANGE:
-        return [], []
-    return analyse(_said_by(turn, "user")), analyse(_said_by(turn, "assistant"))
+def part_terms(turn: Turn) -> dict[str, list[str]]:
+    """Tokens of what each role said; together they are those of the turn."""
+    terms: dict[str, list[str]] = {}
+    for part in turn.parts:
+        terms.setdefault(part.role, []).extend(analyse(part.text))
+    return terms
 
 
 def traits(item: Turn | Gem, role: str, terms: Sequence[str]) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def traits(item: Turn | Gem, role: str, terms: Sequence[str]) -> dict[str, Any]:
 
 def turn_terms(turn: Turn) -> list[str]:
     """Tokens of what was said."""
-    return analyse(turn.text)
+    return [term for terms in part_terms(turn).values() for term in terms]
 
 
 def turn_heading_terms(turn: Turn) -> list[str]:

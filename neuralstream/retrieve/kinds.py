@@ -3,7 +3,7 @@
 Among people every turn is a remark of a line or two, names and dates are what sets turns apart, and words recur because
 friends keep to their subjects. With an assistant, turns differ tenfold in length, later questions use other words, and
 what the user said is asked for more than what was answered; where a turn is a whole exchange, the latter tells nothing.
-`docs/design/retrieval.md` has the figures.
+`reports/tuning.md` has the figures.
 """
 
 from __future__ import annotations

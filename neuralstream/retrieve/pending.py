@@ -27,7 +27,6 @@ from neuralstream.retrieve.documents import (
     traits,
     turn_heading_terms,
     turn_point_id,
-    turn_terms,
     user_text,
 )
 from neuralstream.retrieve.features import BEFORE, Candidate
@@ -138,11 +137,12 @@ class PendingTurns:
     @cached_property
     def _tokens(self) -> dict[str, dict[str, list[str]]]:
         """Tokens by field and point."""
-        plain = {point: turn_terms(turn) for point, turn in self._turns.items()}
         parts = {point: part_terms(turn) for point, turn in self._turns.items()}
+        plain = {point: [term for part in said.values() for term in part] for point, said in parts.items()}
+        exchanges = {point: said for point, said in parts.items() if {"user", "assistant"} <= said.keys()}
         return {
-            TERMS_USER: {point: asked for point, (asked, _) in parts.items()},
-            TERMS_REPLY: {point: replied for point, (_, replied) in parts.items()},
+            TERMS_USER: {point: exchanges[point]["user"] if point in exchanges else [] for point in parts},
+            TERMS_REPLY: {point: exchanges[point]["assistant"] if point in exchanges else [] for point in parts},
             TERMS: plain,
             TERMS_DATED: {point: turn_heading_terms(turn) + plain[point] for point, turn in self._turns.items()},
             TERMS_NEAR: {point: [term for near in self._near(point) for term in plain[near]] for point in plain},

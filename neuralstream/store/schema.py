@@ -17,6 +17,7 @@ __all__ = [
     "TERMS_DATED",
     "TERMS_NEAR",
     "TERMS_REPLY",
+    "TERMS_SESSION",
     "TERMS_USER",
     "TEXT_FIELDS",
     "TURNS",
@@ -51,9 +52,11 @@ TERMS_DATED = "terms_dated"
 TERMS_NEAR = "terms_near"
 TERMS_USER = "terms_user"
 TERMS_REPLY = "terms_reply"
-TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR, TERMS_USER, TERMS_REPLY)
+TERMS_SESSION = "terms_session"
+TEXT_FIELDS = (TERMS, TERMS_DATED, TERMS_NEAR, TERMS_USER, TERMS_REPLY, TERMS_SESSION)
 """Space-joined analysed tokens, BM25-scored: of the text; of date, speaker and text; of the text with neighbours; of
-the user's part of an exchange; of the reply. Only exchanges have the last two."""
+the user's part of an exchange; of the reply; of a stretch of a session. A field of its own for each keeps the engine
+from looking at points that cannot match: only exchanges have parts, only stretches the last."""
 
 KEYWORD_FIELDS = ("user_id", "kind", "session_id", "tags", "topics", "entities", "speakers", "status")
 DATETIME_FIELDS = ("created_at", "covered_at")
