@@ -15,7 +15,16 @@ from neuralstream.indexing import Indexer, fingerprint, texts_of, turn_point_id
 from neuralstream.retrieve.documents import STRETCH
 from neuralstream.store.base import Where
 from neuralstream.store.edge import EdgeStore
-from neuralstream.store.schema import GEMS, TERMS, TERMS_DATED, TERMS_NEAR, TURNS, VECTOR_NEAR, VECTOR_TEXT
+from neuralstream.store.schema import (
+    GEMS,
+    TERMS,
+    TERMS_DATED,
+    TERMS_NEAR,
+    TEXT_FIELDS,
+    TURNS,
+    VECTOR_NEAR,
+    VECTOR_TEXT,
+)
 from neuralstream.testing import FakeEmbedder
 from neuralstream.types import Gem, Part, Source, Turn
 
@@ -268,7 +277,7 @@ def test_refresh_forgets_what_was_deleted_around_a_turn(store):
     store.delete(TURNS, Where("u", ids=(turn_point_id("u", "s-2"),)))
     store.delete(GEMS, Where("u"))
     indexer(store).refresh("u", "s")
-    texts = [payload.get(TERMS_NEAR, payload[TERMS]) for payload, _ in everything(store).values()]
+    texts = [payload.get(field, "") for payload, _ in everything(store).values() for field in TEXT_FIELDS]
     assert texts
     assert not any("qdrant" in text for text in texts)
     assert stored(store, "s-3").payload.get("covered_at") is None
