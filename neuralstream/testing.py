@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from neuralstream.analysis import analyse
+from neuralstream.analysis import analyse_whole_words
 from neuralstream.embed.vectors import means_of_chunks
 from neuralstream.extract.base import Extraction
 from neuralstream.tokens import count_tokens
@@ -87,7 +87,7 @@ class FakeEmbedder:
     def embed_query(self, text: str) -> Vectors:
         """Vector of a text: (dim,) float32, L2-normalised; a text without words has a vector of its own."""
         total = np.zeros(self.dim, dtype=np.float32)
-        for word in analyse(text):
+        for word in analyse_whole_words(text):
             total += _word_vector(word, self.dim)
         if not total.any():
             total += _word_vector("\0" + text, self.dim)
