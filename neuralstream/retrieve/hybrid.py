@@ -149,7 +149,12 @@ def _standardised(raw: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fuse(table: Table, weights: Mapping[str, float], limit: int) -> list[Found]:
-    """Rank a table by a linear model: the best `limit` candidates, best first, ties by id."""
+    """Rank a table by a linear model: the best `limit` candidates, best first, ties by id.
+
+    The weight that cosines lose where the embedding cannot be trusted goes to BM25, so that priors do not decide alone.
+    """
+    lost = (1 - table.trust) * sum(weight for name, weight in weights.items() if name.startswith("dense"))
+    weights = {**weights, "bm25": weights.get("bm25", 0.0) + lost}
     weighted = [column for column, name in enumerate(table.names) if weights.get(name)]
     total = table.values[:, weighted] @ np.array([weights[table.names[column]] for column in weighted])
     order = sorted(range(len(total)), key=lambda row: (-total[row], table.candidates[row].id))[:limit]

@@ -24,7 +24,7 @@ from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder
@@ -90,7 +90,8 @@ class Retriever:
         sources = self._sources(question)
         if query.mode == "hybrid":
             weights = question.ranking.weights
-            table = self._tabulated(sources, _weighted(weights), question, kind)
+            names = [name for name in FEATURES if weights.get(name) or (name == "bm25" and question.trust < 1)]
+            table = self._tabulated(sources, names, question, kind)
             if self._reranker is None:
                 found = fuse(table, weights, query.k)
             else:
@@ -166,10 +167,6 @@ class Retriever:
                 )
             )
         return sources
-
-
-def _weighted(weights: Mapping[str, float]) -> list[str]:
-    return [name for name in FEATURES if weights.get(name)]
 
 
 def _items(sources: Iterable[Source], found: Sequence[Found]) -> dict[str, Turn | Gem]:

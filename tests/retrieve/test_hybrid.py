@@ -123,12 +123,15 @@ def test_a_session_is_as_good_as_its_best_candidate():
     assert dict(zip(table.ids, table.raw[:, 0], strict=True)) == {"a": 0.9, "b": 0.9, "c": 0.5}
 
 
-def test_cosines_of_a_question_that_the_model_cannot_read_count_for_nothing():
-    """What standardising makes of noise is scaled by the share of the question that was read."""
-    table = tabulated([Source(bm25={"a": 2.0, "b": 1.0}, dense={"b": 0.9, "a": 0.1})], ["bm25", "dense"])
-    assert ranking(fuse(table, {"bm25": 1.0, "dense": 2.0}, 10)) == ["b", "a"]
-    assert ranking(fuse(replace(table, trust=0.25), {"bm25": 1.0, "dense": 2.0}, 10)) == ["a", "b"]
-    assert np.array_equal(replace(table, trust=0.25).values[:, 0], table.values[:, 0])
+def test_what_cosines_lose_of_a_question_the_model_cannot_read_goes_to_words():
+    """Standardised noise is scaled by the share of the question that was read; BM25 has the rest of its weight."""
+    turns = {"a": {"role": "person", "length": 1}, "b": {"role": "person", "length": 99}}
+    source = Source(turns, bm25={"a": 2.0, "b": 1.0}, dense={"b": 0.9, "a": 0.1})
+    table = tabulated([source], ["bm25", "dense", "length:person"])
+    weights = {"dense": 2.0, "length:person": 0.5}
+    assert ranking(fuse(table, weights, 10)) == ["b", "a"]
+    assert [hit.score for hit in fuse(replace(table, trust=0.0), weights, 10)] == pytest.approx([1.5, -1.5])
+    assert ranking(fuse(replace(table, trust=0.0), weights, 10)) == ["a", "b"]
 
 
 def test_sources_stand_under_one_ranking_and_points_count_once():
