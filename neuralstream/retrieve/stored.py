@@ -37,9 +37,6 @@ _READ = (*_PLACE, *(f"data.{name}" for name in _OF_A_GEM))
 
 _WHOLE = (*_PLACE, "data")
 
-_SMALL = 1000
-"""Points up to which hybrid ranks all of them by every signal."""
-
 _RANKED = {*FIELDS, *semantic.VECTORS}
 """Signals that the engine ranks by."""
 
@@ -88,21 +85,23 @@ class StoredPoints:
 
     def top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
         """See Source."""
-        asked = limit
-        if self._question.query.mode == "hybrid" and self._size <= _SMALL:
-            # Ranking all of a small memory costs less than asking again for the scores of what other signals found.
-            asked = max(limit, self._size)
         found: dict[str, list[Ranked]] = {}
-        for signal, ranked in self._rank({name: (self._where, asked) for name in signals if name in _RANKED}).items():
+        for signal, ranked in self._rank({name: (self._where, limit) for name in signals if name in _RANKED}).items():
             self._known.setdefault(signal, {}).update(ranked)
-            if len(ranked) < asked or asked > limit:
+            # Of points that the question is limited away from, such as the turn before a hit, nothing is known by that.
+            if len(ranked) < limit and self._is_whole:
                 self._exhausted.add(signal)
-            found[signal] = [hit for hit in ranked[:limit] if hit.score > 0]
+            found[signal] = [hit for hit in ranked if hit.score > 0]
         if "substring" in signals:
             found["substring"] = self._substring()[:limit]
         if "graph" in signals:
             found["graph"] = self._activated(limit)
         return found
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the question may find everything of the user's that was said before what it finds."""
+        return replace(self._where, until=None) == Where(self._where.user_id, kind=self._where.kind)
 
     @cached_property
     def _size(self) -> int:
@@ -110,7 +109,7 @@ class StoredPoints:
         counted = (self._collection, self._where.user_id or "")
         if counted not in self._read.many:
             size = self._store.count(self._collection, Where(self._where.user_id, kind=self._where.kind))
-            if size < 2 * max(_SMALL, self._settings.exact_below):
+            if size < 2 * self._settings.exact_below:
                 return size
             self._read.many[counted] = size
         return self._read.many[counted]

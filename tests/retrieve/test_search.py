@@ -231,3 +231,14 @@ def test_questions_that_make_no_sense_are_refused(memory, field, message):
     """An unknown mode, lane or tag and a k below 1 are refused, with what is allowed."""
     with pytest.raises(InputError, match=message):
         Query("text", memory.user_id, memory.now, **field)
+
+
+def test_the_turn_before_counts_also_where_the_question_may_not_find_it(memory_with):
+    """Leaving a turn out of the hits changes nothing of what it tells about the turn after it."""
+    memory = memory_with(weights={"bm25": 1.0, "bm25_before": 1.0, "dense_before": 1.0})
+    memory.say("where does redis listen?", "on port 6381", "fine")
+    whole = {hit.id: hit.signals for hit in memory.search("redis port", explain=True)}
+    limited = {hit.id: hit.signals for hit in memory.search("redis port", explain=True, exclude_turns=("s0",))}
+    assert "s0" not in limited
+    assert limited["s1"]["dense_before"] == pytest.approx(whole["s1"]["dense_before"]) != 0
+    assert limited["s1"]["bm25_before"] == pytest.approx(whole["s1"]["bm25_before"]) != 0
