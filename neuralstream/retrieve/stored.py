@@ -189,13 +189,15 @@ class StoredPoints:
     def _rankings(self, signal: str, where: Where, limit: int) -> Sequence[Ranking]:
         """What the store is asked for a signal: nothing where the question says nothing that it could compare."""
         ranking, vector, terms = self._question.ranking, self._question.vector, self._question.terms
+        # Hybrid gives what a finder left out the last score that it found, which is what an equal would have.
+        loose = self._question.query.mode == "hybrid"
         if signal in semantic.VECTORS:
             exact = where.ids is not None or self._size < self._settings.exact_below
             names = semantic.VECTORS[signal]
-            return [] if vector is None else [Nearest(vector, name, where, limit, exact) for name in names]
+            return [] if vector is None else [Nearest(vector, name, where, limit, exact, loose) for name in names]
         # Without saturation, the frequency of a term does not count: the score is the IDF of the terms that are there.
         k1 = 0.0 if signal == "coverage" else ranking.bm25_k1
-        return [Bm25(terms, FIELDS[signal], where, limit, k1, ranking.bm25_b)] if terms else []
+        return [Bm25(terms, FIELDS[signal], where, limit, k1, ranking.bm25_b, loose)] if terms else []
 
     def _activated(self, limit: int) -> list[Ranked]:
         """The graph knows all of a user's points: those that this source may give are picked, best first."""

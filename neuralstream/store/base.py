@@ -97,18 +97,23 @@ class Where:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """A ranking to be made: the arguments of `MemoryStore.dense`."""
+    """A ranking to be made: the arguments of `MemoryStore.dense`.
+
+    With `loose`, any of the points that have the last score may be left out: finding out which comes first by id can
+    take reading thousands of equals.
+    """
 
     vector: Vectors
     using: str
     where: Where
     limit: int
     exact: bool
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Bm25:
-    """A ranking to be made: the arguments of `MemoryStore.text`."""
+    """A ranking to be made: the arguments of `MemoryStore.text`; `loose` as for `Nearest`."""
 
     terms: Sequence[str]
     field: str
@@ -116,6 +121,7 @@ class Bm25:
     limit: int
     k1: float
     b: float
+    loose: bool = False
 
 
 Ranking = Nearest | Bm25

@@ -265,7 +265,7 @@ def best(fetch: Callable[[Sequence[Ranking]], list[list[Ranked]]], rankings: Seq
 
     def more(ranking: Ranking, first: list[Ranked]) -> Callable[[int], list[Ranked]]:
         enough = ranking.limit + SPARE
-        return lambda size: first if size <= enough else fetch([replace(ranking, limit=size)])[0]
+        return lambda size: first if size <= enough or ranking.loose else fetch([replace(ranking, limit=size)])[0]
 
     return [
         _cut(more(ranking, first), ranking.limit, lambda hit: hit.score, lambda hit: hit.id)

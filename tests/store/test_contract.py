@@ -213,6 +213,16 @@ class TestRankMany:
             assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
         assert store.rank_many(TURNS, []) == []
 
+    def test_a_loose_ranking_leaves_out_none_but_equals_of_the_last(self, store, make, user):
+        """Where many points have the last score, a loose ranking gives as many as asked for, the better ones all."""
+        equals = [make(user, n, terms="redis port") for n in range(90)]
+        better = [make(user, f"better{n}", terms="redis redis") for n in range(3)]
+        store.upsert(TURNS, [*equals, *better])
+        strict = Bm25(["redis"], "terms", _turns(user), 5, 0.9, 0.0)
+        exact, loose = store.rank_many(TURNS, [strict, replace(strict, loose=True)])
+        assert [hit.score for hit in loose] == pytest.approx([hit.score for hit in exact], abs=1e-6)
+        assert {point.id for point in better} < set(_found_ids(loose)) <= {point.id for point in [*equals, *better]}
+
     def test_one_that_cannot_be_made_refuses_all(self, store, user):
         """A ranking without a user, or of an unknown field, is refused whatever stands beside it."""
         good = Bm25(["redis"], "terms", _turns(user), 5, 0.9, 0.4)
