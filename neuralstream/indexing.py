@@ -25,6 +25,7 @@ from neuralstream.errors import InputError
 from neuralstream.ranking import Kind
 from neuralstream.retrieve.documents import (
     EXCHANGE,
+    REMEMBERED,
     STRETCH,
     embedded_text,
     gem_heading_terms,
@@ -152,14 +153,16 @@ class Indexer:
         known.update((point.id, point) for point in new)
         in_order = sorted(known.values(), key=_place)
         at = {_index(point): point.id for point in in_order}
+        talk = REMEMBERED not in session.session_ids
         changed = {_index(point) + step for point in new for step in range(-reach, reach + 1)}
         renewed = [
-            _with_near(point, near, before=at.get(_index(point) - 1))
+            _with_near(point, near, before=at.get(_index(point) - 1) if talk else None)
             for point, near in self._neighbourhoods(in_order)
             if _index(point) in changed
         ]
         self._store.upsert(TURNS, renewed)
-        self._write_stretches(session, first, last)
+        if talk:
+            self._write_stretches(session, first, last)
         # The neighbours too: they were written again with the cover they had when they were read.
         self._mark_covered(session, first - reach, last + reach)
 
@@ -239,6 +242,8 @@ class Indexer:
         return [turn for turn in turns if any(abs(_index(turn) - index) <= reach for index, reach in cited)]
 
     def _reach(self, turn: Point) -> int:
+        if turn.payload["session_id"] == REMEMBERED:
+            return 0
         return self._settings.ranking(kind_of_role(turn.payload["role"])).neighbours
 
 
@@ -309,7 +314,9 @@ def _with_near(point: Point, near: Sequence[Point], before: str | None = None) -
     direction = _direction(vectors) if vectors else None
     named = {name: vector for name, vector in point.vectors.items() if name != VECTOR_NEAR}
     named |= {} if direction is None else {VECTOR_NEAR: direction}
-    payload = {**point.payload, TERMS_NEAR: terms} | ({} if before is None else {"before": before})
+    # Written anew without the old one, which may be gone.
+    payload = {name: value for name, value in point.payload.items() if name != "before"} | {TERMS_NEAR: terms}
+    payload |= {} if before is None else {"before": before}
     return Point(point.id, payload, named)
 
 

@@ -117,7 +117,7 @@ def open_parts(
             buffer=buffer,
             graph=graph,
             indexer=indexer,
-            retriever=Retriever(store, embedder, settings.retrieval, graph),
+            retriever=Retriever(store, embedder, settings.retrieval, graph, sole_owner=settings.qdrant_url is None),
             distiller=distiller,
             worker=Worker(buffer, indexer, distiller, on_tick),
             close=opened.pop_all().close,

@@ -46,10 +46,10 @@ CONTEXT = (
     "bm25_session", "bm25_before", "coverage", "dense_session", "dense_before", "linked", "speaker", "date", "recency",
     "tag",
 )  # fmt: skip
-"""BM25 of the session's stretch; of the turn before. The share of the query's terms, by IDF, that the text and its
-neighbours hold. The best cosine in the session; the cosine of the turn before. Activation from the best candidates
-through names that both hold. Whether the query names who speaks; whether it names the date; how recent it is; whether
-it asks for a gem's tag."""
+"""BM25 of the session's stretch; of the turn before. The IDF of the query's terms that the text and its neighbours
+hold, summed. The best cosine in the session; the cosine of the turn before. Activation from the best candidates through
+names that both hold. Whether the query names who speaks; whether it names the date; how recent it is; whether it asks
+for a gem's tag."""
 
 SIGNALS = EVIDENCE + CONTEXT
 """Features that speak for a candidate: their weights are never below 0."""

@@ -16,6 +16,7 @@ from uuid import UUID
 from neuralstream.capture.records import SessionKey
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError, StoreError
+from neuralstream.retrieve.documents import REMEMBERED
 from neuralstream.store.base import MemoryStore, Where
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import DEFAULT_USER, Gem, GemTag, Part, Source, Turn
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from neuralstream.indexing import Indexer
     from neuralstream.parts import Parts
 
-__all__ = ["REMEMBERED", "DiskLimit", "export", "reindex", "remember", "restore"]
-
-REMEMBERED = "remembered"
-"""The session of statements that were stored by hand."""
+__all__ = ["DiskLimit", "export", "reindex", "remember", "restore"]
 
 _EXPORT_FORMAT = "neuralstream-export"
 _EXPORT_VERSION = 1

@@ -157,6 +157,9 @@ def test_a_turn_knows_the_one_before_it_whatever_came_first(store):
     assert "before" not in stored(store, "s-1").payload
     indexer(store, neighbours=0).index_turns([turn(0)])
     assert stored(store, "s-1").payload["before"] == turn_point_id("u", "s-0")
+    store.delete(TURNS, Where("u", ids=(turn_point_id("u", "s-0"),)))
+    indexer(store).refresh("u", "s")
+    assert "before" not in stored(store, "s-1").payload
 
 
 @settings(max_examples=12, deadline=None)

@@ -55,7 +55,7 @@ def score(terms: Iterable[str], document: Sequence[str], known: Corpus, *, k1: f
 
 
 def corpus(store: MemoryStore, user_id: str, terms: Sequence[str], field: str, more: Sequence[Sequence[str]]) -> Corpus:
-    """A user's stored turns together with `more` documents that are not stored yet.
+    """A user's stored turns (or, by their field, stretches) together with `more` documents that are not stored yet.
 
     The engine tells no document frequencies, but with k1 = 0 a term's score is its IDF, which gives the exact frequency
     back. The mean length is that of the newest stored turns and of `more`.
@@ -67,7 +67,7 @@ def corpus(store: MemoryStore, user_id: str, terms: Sequence[str], field: str, m
         field: the token field.
         more: tokens of each further document.
     """
-    where = Where(user_id, kind="turn")
+    where = Where(user_id, kind="session" if field == TERMS_SESSION else "turn")
     size = store.count(TURNS, where)
     frequency = dict.fromkeys(terms, 0)
     for term in frequency if size else ():

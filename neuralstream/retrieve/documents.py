@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXCHANGE",
+    "REMEMBERED",
     "STRETCH",
     "date_text",
     "embedded_text",
@@ -37,6 +38,9 @@ __all__ = [
 
 STRETCH = 64
 """Turns in a session's stretch: what indexing one more turn reads again is bounded by it."""
+
+REMEMBERED = "remembered"
+"""The session of what a user asked to be remembered: statements that have nothing to do with each other."""
 
 EXCHANGE = "exchange"
 """The role of a turn in which a user speaks and an assistant replies."""

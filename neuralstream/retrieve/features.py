@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from neuralstream.store.base import Ranked
     from neuralstream.types import Gem, Turn
 
-__all__ = ["BEFORE", "FEATURES", "FINDERS", "MEASURED", "Candidate", "Question", "Source"]
+__all__ = ["BEFORE", "FEATURES", "FINDERS", "MEASURED", "OF_EXCHANGES", "Candidate", "Question", "Source"]
 
 MEASURED = (*EVIDENCE, "bm25_session", "bm25_before", "coverage", "dense_before")
 """The signals that only the place where a candidate lies can tell; the rest follows from these and its payload."""
 
 BEFORE = {"bm25_before": "bm25_text", "dense_before": "dense"}
 """Signals of the turn before, and the signal of its own that each is."""
+
+OF_EXCHANGES = ("bm25_user", "bm25_reply", "dense_user")
+"""Signals of the parts of an exchange, which tell nothing of other turns and of gems."""
 
 FINDERS = ("bm25", "bm25_near", "dense", "dense_near")
 """The signals whose best are hybrid's candidates, beside the graph's where it has a weight."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from neuralstream.retrieve.documents import EXCHANGE, role_of
+from neuralstream.retrieve.documents import EXCHANGE, REMEMBERED, role_of
 from neuralstream.store.base import Where
 from neuralstream.store.schema import TURNS
 
@@ -36,10 +36,12 @@ def kind_of(store: MemoryStore, user_id: str, pending: Sequence[Turn]) -> Kind:
         user_id: whose memory.
         pending: turns that are not stored yet.
     """
-    newest = sorted(pending, key=lambda turn: turn.at(), reverse=True)[:_SAMPLE]
+    said = [turn for turn in pending if turn.session_id != REMEMBERED]
+    newest = sorted(said, key=lambda turn: turn.at(), reverse=True)[:_SAMPLE]
     roles = [role_of(turn) for turn in newest]
     if len(roles) < _SAMPLE:
-        stored = store.newest(TURNS, Where(user_id, kind="turn"), _SAMPLE - len(roles), keys=("role",))
+        talk = Where(user_id, kind="turn", not_session_ids=(REMEMBERED,))
+        stored = store.newest(TURNS, talk, _SAMPLE - len(roles), keys=("role",))
         roles += [record.payload["role"] for record in stored]
     kinds = Counter(kind_of_role(role) for role in roles)
     return kinds.most_common(1)[0][0] if kinds else "exchange"

@@ -20,6 +20,7 @@ from neuralstream.entities import find_entities
 from neuralstream.retrieve import substring
 from neuralstream.retrieve.bm25 import FIELDS, corpus, score, session_scores
 from neuralstream.retrieve.documents import (
+    EXCHANGE,
     STRETCH,
     embedded_text,
     part_terms,
@@ -29,11 +30,11 @@ from neuralstream.retrieve.documents import (
     turn_point_id,
     user_text,
 )
-from neuralstream.retrieve.features import BEFORE, Candidate
+from neuralstream.retrieve.features import BEFORE, OF_EXCHANGES, Candidate
 from neuralstream.retrieve.kinds import kind_of_role
 from neuralstream.retrieve.semantic import VECTORS
 from neuralstream.store.base import Ranked, Where
-from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_USER, TURNS
+from neuralstream.store.schema import TERMS, TERMS_DATED, TERMS_NEAR, TERMS_REPLY, TERMS_SESSION, TERMS_USER, TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,17 +123,24 @@ class PendingTurns:
         query = self._question.query
         if signal in BEFORE:
             return self._before(BEFORE[signal])
-        if signal in FIELDS:
-            k1 = 0.0 if signal == "coverage" else self._question.ranking.bm25_k1
-            return self._bm25(self._tokens[FIELDS[signal]], FIELDS[signal], k1)
-        if signal in VECTORS:
-            return self._dense(signal)
+        if signal in FIELDS or signal in VECTORS:
+            return self._measured(signal)
         if signal == "bm25_session":
             return self._session()
         if signal == "graph":
             return self._overlap()
         needle = substring.fold(query.text)
         return {point: substring.score(needle, turn.to_dict()) for point, turn in self._turns.items()}
+
+    def _measured(self, signal: str) -> dict[str, float]:
+        if signal in VECTORS:
+            scores = self._dense(signal)
+        else:
+            k1 = 0.0 if signal == "coverage" else self._question.ranking.bm25_k1
+            scores = self._bm25(self._tokens[FIELDS[signal]], FIELDS[signal], k1)
+        if signal in OF_EXCHANGES:
+            scores |= {point: math.nan for point, turn in self._turns.items() if role_of(turn) != EXCHANGE}
+        return scores
 
     @cached_property
     def _tokens(self) -> dict[str, dict[str, list[str]]]:
@@ -192,7 +200,7 @@ class PendingTurns:
         stretches: dict[str, list[str]] = {}
         for point, stretch in stretch_of.items():
             stretches.setdefault(str(stretch), []).extend(self._tokens[TERMS][point])
-        pending = self._bm25(stretches, TERMS, self._question.ranking.bm25_k1)
+        pending = self._bm25(stretches, TERMS_SESSION, self._question.ranking.bm25_k1)
         stored = session_scores(
             self._store,
             self._question.query.user_id,

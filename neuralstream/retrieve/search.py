@@ -60,6 +60,7 @@ class Retriever:
         settings: candidates, and how each kind of conversation is ranked.
         graph: the graph's signal; without it, mode "graph" finds nothing.
         reranker: instead of the one that the settings name.
+        sole_owner: nobody else deletes from the store, so that turns may be remembered between questions.
     """
 
     def __init__(
@@ -69,12 +70,15 @@ class Retriever:
         settings: RetrievalSettings,
         graph: GraphSignal | None = None,
         reranker: Reranker | None = None,
+        *,
+        sole_owner: bool = True,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._settings = settings
         self._graph = graph
         self._reranker = reranker or make_reranker(settings)
+        self._sole_owner = sole_owner
         self._turns = Known({}, {}, {})
 
     def drop(self) -> None:
@@ -132,7 +136,7 @@ class Retriever:
 
     def _sources(self, question: Question) -> list[Source]:
         query, store, settings = question.query, self._store, self._settings
-        if len(self._turns.places) > _MOST_PLACES or len(self._turns.items) > _MOST_TURNS:
+        if not self._sole_owner or len(self._turns.places) > _MOST_PLACES or len(self._turns.items) > _MOST_TURNS:
             self.drop()
         everywhere = Where(
             query.user_id,

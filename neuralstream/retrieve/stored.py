@@ -11,7 +11,8 @@ import numpy as np
 
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
-from neuralstream.retrieve.features import BEFORE, Candidate
+from neuralstream.retrieve.documents import EXCHANGE
+from neuralstream.retrieve.features import BEFORE, OF_EXCHANGES, Candidate
 from neuralstream.store.base import Bm25, Nearest, Ranked, Where
 from neuralstream.store.schema import GEMS
 from neuralstream.types import Gem, Turn, parse_time
@@ -86,7 +87,7 @@ class StoredPoints:
     def top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
         """See Source."""
         found: dict[str, list[Ranked]] = {}
-        for signal, ranked in self._rank({name: (self._where, limit) for name in signals if name in _RANKED}).items():
+        for signal, ranked in self._top([name for name in signals if name in _RANKED], limit).items():
             self._known.setdefault(signal, {}).update(ranked)
             # Of points that the question is limited away from, such as the turn before a hit, nothing is known by that.
             if len(ranked) < limit and self._is_whole:
@@ -97,6 +98,20 @@ class StoredPoints:
         if "graph" in signals:
             found["graph"] = self._activated(limit)
         return found
+
+    def _top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
+        """Each signal's best; of gems those that count, however many versions were superseded since."""
+        asked = limit
+        while True:
+            ranked = self._rank(dict.fromkeys(signals, (self._where, asked)))
+            if self._collection != GEMS:
+                return ranked
+            ids = dict.fromkeys(hit.id for hits in ranked.values() for hit in hits)
+            counts = {one.id for one in self.candidates(list(ids))}
+            kept = {signal: [hit for hit in hits if hit.id in counts][:limit] for signal, hits in ranked.items()}
+            if all(len(kept[signal]) == limit or len(ranked[signal]) < asked for signal in signals):
+                return kept
+            asked *= 4
 
     @property
     def _is_whole(self) -> bool:
@@ -162,7 +177,10 @@ class StoredPoints:
         if signal in BEFORE:
             of_before = self._known.get(BEFORE[signal], {})
             return [math.nan if point is None else of_before[point] for point in before]
-        return [self._known[signal][point] for point in ids]
+        known = self._known[signal]
+        if signal in OF_EXCHANGES:
+            return [known[one.id] if one.payload["role"] == EXCHANGE else math.nan for one in candidates]
+        return [known[point] for point in ids]
 
     def _learn(self, wanted: Mapping[str, set[str]]) -> None:
         """Ask for the scores of points that are not known yet, by id; a point without evidence gets 0."""

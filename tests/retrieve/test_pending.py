@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from neuralstream.ranking import SIGNALS
+from neuralstream.retrieve.features import OF_EXCHANGES
 from neuralstream.retrieve.pending import EMBEDDED
 
 STORED = ("redis runs on port 6379", "the kettle is broken", "lunch was good", "violin on Tuesday")
@@ -85,7 +86,7 @@ def test_pending_turns_can_be_explained(memory):
     pending = (memory.turn(4, "harbour lantern"), memory.turn(5, " "))
     hit = memory.search("harbour", pending=pending, explain=True)[0]
     assert hit.item == pending[0]
-    assert {*SIGNALS} - set(hit.signals) == {"tag"}
+    assert {*SIGNALS} - set(hit.signals) == {"tag", *OF_EXCHANGES}
     assert hit.signals["length:person"] > 0
     assert hit.signals["recency"] > 0
     assert hit.signals["bm25_session"] > 0

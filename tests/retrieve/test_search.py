@@ -8,7 +8,10 @@ from neuralstream.errors import InputError
 from neuralstream.indexing import turn_point_id
 from neuralstream.ranking import SIGNALS
 from neuralstream.retrieve import Query
-from neuralstream.types import Gem, Turn
+from neuralstream.retrieve.documents import REMEMBERED
+from neuralstream.retrieve.features import OF_EXCHANGES
+from neuralstream.retrieve.kinds import kind_of
+from neuralstream.types import Gem, Part, Source, Turn
 
 MODES = ("substring", "bm25", "semantic", "hybrid")
 TALK = (
@@ -201,7 +204,7 @@ def test_explain_adds_every_signal_and_changes_no_ranking(memory):
     plain, explained = memory.search("redis port"), memory.search("redis port", explain=True)
     assert [(hit.id, hit.score) for hit in plain] == [(hit.id, hit.score) for hit in explained]
     for hit in explained:
-        assert {*SIGNALS} - {"tag", "bm25_before", "dense_before"} <= set(hit.signals)
+        assert {*SIGNALS} - {"tag", "bm25_before", "dense_before", *OF_EXCHANGES} <= set(hit.signals)
         assert ("importance:gem" in hit.signals) == isinstance(hit.item, Gem)
         assert {"question:person", "length:person"} <= set(hit.signals), "a gem's role is that of its turn"
     assert all(set(hit.signals) <= set(memory.ranking.weights) for hit in plain)
@@ -242,3 +245,46 @@ def test_the_turn_before_counts_also_where_the_question_may_not_find_it(memory_w
     assert "s0" not in limited
     assert limited["s1"]["dense_before"] == pytest.approx(whole["s1"]["dense_before"]) != 0
     assert limited["s1"]["bm25_before"] == pytest.approx(whole["s1"]["bm25_before"]) != 0
+
+
+def test_superseded_versions_do_not_crowd_out_the_one_that_counts(memory):
+    """However many versions of a gem were superseded, hybrid finds the valid one."""
+    memory.say(*(f"the lantern of room {number}" for number in range(3)))
+    old = [
+        Gem(
+            gem_id=Gem.make_id(memory.user_id, "s", ("s1",), f"lantern number {number}"),
+            content=f"lantern number {number}",
+            source=Source("s", "2026-05-01", "1-1"),
+            source_turns=("s1",),
+            created_at=memory.now - timedelta(days=9),
+            user_id=memory.user_id,
+            status="superseded",
+            valid_until=memory.now - timedelta(days=1),
+        )
+        for number in range(230)
+    ]
+    memory.indexer.index_gems(old)
+    valid = memory.distil("a lantern was bought", 2)
+    assert memory.ids("lantern number", lane="gems") == [valid.gem_id]
+
+
+def test_what_was_asked_to_be_remembered_is_no_conversation(memory):
+    """Remembered statements stand alone, and do not make people talking a user with an assistant."""
+    memory.say("hello there", "hi", "how was the concert?")
+    said = ("the harbour lantern is lit", "my dentist is in Oslo", "the kettle is new", "pier nine", "a violin", "tea")
+    turns = [
+        Turn((Part("user", text),), REMEMBERED, f"r{n}", memory.user_id, n, memory.now) for n, text in enumerate(said)
+    ]
+    memory.indexer.index_turns(turns)
+    assert kind_of(memory.store, memory.user_id, ()) == "people"
+    found = memory.search("harbour lantern", explain=True, k=20)
+    beside = next(hit for hit in found if hit.id == "r1")
+    assert beside.signals["bm25_near"] == beside.signals["bm25_session"] == 0
+    assert "dense_before" not in beside.signals
+
+
+def test_signals_of_an_exchange_tell_nothing_of_other_turns(memory):
+    """Where nobody replies, there is no part to score: the signal is left out rather than 0."""
+    memory.say("the kettle is broken")
+    hit = memory.search("kettle", explain=True)[0]
+    assert {"bm25_user", "bm25_reply", "dense_user"}.isdisjoint(hit.signals)
