@@ -99,6 +99,7 @@ def _fill(memory: NeuralStream, dataset: Dataset, clock: TurnClock, progress: Pr
     total = sum(len(conversation.turns) for conversation in dataset.conversations)
     done = 0
     for conversation in dataset.conversations:
+        clock.now = min((turn.created_at for turn in conversation.turns if turn.created_at), default=clock.now)
         last = {turn.session_id: position for position, turn in enumerate(conversation.turns)}
         waiting: list[Turn] = []
         for position, turn in enumerate(conversation.turns):
