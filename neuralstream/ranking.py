@@ -129,8 +129,13 @@ def _weights(kind: str) -> Any:
     )
 
 
-def _neighbours(turns: int) -> Any:
-    return Field(turns, ge=0, le=5, description="turns on each side that count as a turn's neighbourhood")
+def _neighbours(kind: str) -> Any:
+    return Field(
+        default_factory=_shipped(kind, "neighbours"),
+        ge=0,
+        le=5,
+        description="turns on each side that count as a turn's neighbourhood",
+    )
 
 
 class RankingSettings(_Frozen):
@@ -138,7 +143,7 @@ class RankingSettings(_Frozen):
 
     bm25_k1: float = _k1("people")
     bm25_b: float = _b("people")
-    neighbours: int = _neighbours(2)
+    neighbours: int = _neighbours("people")
     weights: Weights = _weights("people")
 
 
@@ -147,7 +152,7 @@ class AssistantRankingSettings(RankingSettings):
 
     bm25_k1: float = _k1("assistant")
     bm25_b: float = _b("assistant")
-    neighbours: int = _neighbours(1)
+    neighbours: int = _neighbours("assistant")
     weights: Weights = _weights("assistant")
 
 
@@ -156,7 +161,7 @@ class ExchangeRankingSettings(RankingSettings):
 
     bm25_k1: float = _k1("exchange")
     bm25_b: float = _b("exchange")
-    neighbours: int = _neighbours(1)
+    neighbours: int = _neighbours("exchange")
     weights: Weights = _weights("exchange")
 
 

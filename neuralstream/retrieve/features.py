@@ -70,7 +70,10 @@ class Source(Protocol):
     """A place where candidates are found and scored: a collection of the store, or the turns not in it yet."""
 
     def top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
-        """Points by each of some signals of EVIDENCE, or by "substring", best first, ties by id; above 0 only."""
+        """Points by each of some signals of EVIDENCE, or by "substring", best first, ties by id.
+
+        Scores above 0 only, and of gems those that count at the query's moment.
+        """
         ...
 
     def candidates(self, ids: Sequence[str], *, whole: bool = False) -> list[Candidate]:

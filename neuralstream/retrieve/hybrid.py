@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from neuralstream.ranking import Kind
     from neuralstream.retrieve.features import Candidate, Question, Source
 
-__all__ = ["Found", "Table", "fuse", "measure", "tabulate"]
+__all__ = ["Found", "Table", "fuse", "measure", "tabulate", "trusted"]
 
 
 class Found(NamedTuple):
@@ -46,7 +46,6 @@ class Table:
         candidates: what was found.
         sources: where, by candidate.
         raw: (candidates, names) as measured; NaN where a feature does not apply.
-        trust: how far the question's embedding can be trusted, 0 to 1.
     """
 
     kind: Kind
@@ -54,7 +53,6 @@ class Table:
     candidates: Sequence[Candidate]
     sources: Sequence[Source]
     raw: NDArray[np.float64]
-    trust: float = 1.0
 
     @property
     def ids(self) -> list[str]:
@@ -65,12 +63,9 @@ class Table:
     def values(self) -> NDArray[np.float64]:
         """(candidates, names), what the weights multiply: z-scores within the query, 0 where a feature does not apply.
 
-        A prior of a role is standardised among the candidates of that role. Cosines count as far as the embedding can
-        be trusted: of a question in a script that the model cannot read, they are noise.
+        A prior of a role is standardised among the candidates of that role.
         """
-        values = _standardised(self.raw)
-        values[:, [column for column, name in enumerate(self.names) if name.startswith("dense")]] *= self.trust
-        return values
+        return _standardised(self.raw)
 
 
 _EQUAL = 1e-12
@@ -102,7 +97,7 @@ def tabulate(
         found = source.candidates([point for point, its in kept.items() if its is source])
         candidates += found
         places += [source] * len(found)
-    return Table(kind, names, candidates, places, measure(candidates, places, names, question), question.trust)
+    return Table(kind, names, candidates, places, measure(candidates, places, names, question))
 
 
 def _shortlist(
@@ -129,8 +124,8 @@ def _shortlist(
     for source, column, known, least in rankings:
         rows = [row_of[point] for point in points if source_of[point] is source]
         scores[rows, column] = [known.get(points[row], least) for row in rows]
-    trust = [question.trust if finder.startswith("dense") else 1.0 for finder in finders]
-    total = _standardised(scores) @ np.array(trust)
+    equal = trusted(dict.fromkeys(finders, 1.0), question.trust)
+    total = _standardised(scores) @ np.array([equal[finder] for finder in finders])
     best = sorted(range(len(points)), key=lambda row: (-total[row], points[row]))[:size]
     return {points[row]: source_of[points[row]] for row in best}
 
@@ -148,13 +143,19 @@ def _standardised(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     return values
 
 
-def fuse(table: Table, weights: Mapping[str, float], limit: int) -> list[Found]:
-    """Rank a table by a linear model: the best `limit` candidates, best first, ties by id.
+def trusted(weights: Mapping[str, float], trust: float) -> dict[str, float]:
+    """Weights for a question whose embedding can be trusted so far, 0 to 1.
 
-    The weight that cosines lose where the embedding cannot be trusted goes to BM25, so that priors do not decide alone.
+    Of a question in a script that the model cannot read, standardised cosines are noise. What they lose goes to BM25,
+    so that priors do not decide alone.
     """
-    lost = (1 - table.trust) * sum(weight for name, weight in weights.items() if name.startswith("dense"))
-    weights = {**weights, "bm25": weights.get("bm25", 0.0) + lost}
+    lost = (1 - trust) * sum(weight for name, weight in weights.items() if name.startswith("dense"))
+    scaled = {name: weight * trust if name.startswith("dense") else weight for name, weight in weights.items()}
+    return {**scaled, "bm25": scaled.get("bm25", 0.0) + lost}
+
+
+def fuse(table: Table, weights: Mapping[str, float], limit: int) -> list[Found]:
+    """Rank a table by a linear model: the best `limit` candidates, best first, ties by id."""
     weighted = [column for column, name in enumerate(table.names) if weights.get(name)]
     total = table.values[:, weighted] @ np.array([weights[table.names[column]] for column in weighted])
     order = sorted(range(len(total)), key=lambda row: (-total[row], table.candidates[row].id))[:limit]

@@ -13,7 +13,7 @@ import numpy as np
 
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.retrieve.features import FEATURES, Question
-from neuralstream.retrieve.hybrid import Found, fuse, measure, tabulate
+from neuralstream.retrieve.hybrid import Found, fuse, measure, tabulate, trusted
 from neuralstream.retrieve.kinds import kind_of
 from neuralstream.retrieve.pending import PendingTurns
 from neuralstream.retrieve.recency import within
@@ -40,9 +40,6 @@ __all__ = ["Retriever"]
 
 _SIGNAL = {"substring": "substring", "bm25": "bm25", "semantic": "dense", "graph": "graph"}
 """The signal that a mode other than hybrid ranks by."""
-
-_SPARE = 16
-"""Hits asked for beyond k, for those that turn out not to count at the query's moment."""
 
 _MOST_PLACES = 100_000
 """Turns whose session, index and time are remembered between questions: some 30 MB."""
@@ -93,8 +90,8 @@ class Retriever:
         question, kind = self._question(query)
         sources = self._sources(question)
         if query.mode == "hybrid":
-            weights = question.ranking.weights
-            names = [name for name in FEATURES if weights.get(name) or (name == "bm25" and question.trust < 1)]
+            weights = trusted(question.ranking.weights, question.trust)
+            names = [name for name in FEATURES if weights.get(name)]
             table = self._tabulated(sources, names, question, kind)
             if self._reranker is None:
                 found = fuse(table, weights, query.k)
@@ -185,15 +182,8 @@ def _items(sources: Iterable[Source], found: Sequence[Found]) -> dict[str, Turn 
 def _by_one_signal(sources: Sequence[Source], signal: str, k: int) -> list[Found]:
     found: dict[str, Found] = {}
     for source in sources:
-        limit = k + _SPARE
-        while True:
-            ranked = source.top([signal], limit)[signal]
-            candidates = source.candidates([hit.id for hit in ranked], whole=True)
-            if len(candidates) >= k or len(ranked) < limit:
-                break
-            limit *= 4
-        score_of = dict(ranked)
-        for one in candidates:
+        score_of = dict(source.top([signal], k)[signal])
+        for one in source.candidates(list(score_of), whole=True):
             found.setdefault(one.id, Found(one, source, score_of[one.id], {signal: score_of[one.id]}))
     return sorted(found.values(), key=lambda hit: (-hit.score, hit.candidate.id))
 

@@ -94,24 +94,27 @@ class StoredPoints:
                 self._exhausted.add(signal)
             found[signal] = [hit for hit in ranked if hit.score > 0]
         if "substring" in signals:
-            found["substring"] = self._substring()[:limit]
+            found["substring"] = self._that_count(self._substring())[:limit]
         if "graph" in signals:
             found["graph"] = self._activated(limit)
         return found
 
     def _top(self, signals: Sequence[str], limit: int) -> dict[str, list[Ranked]]:
-        """Each signal's best; of gems those that count, however many versions were superseded since."""
+        """Each signal's best of those that count, however many versions were superseded since."""
         asked = limit
         while True:
             ranked = self._rank(dict.fromkeys(signals, (self._where, asked)))
-            if self._collection != GEMS:
-                return ranked
-            ids = dict.fromkeys(hit.id for hits in ranked.values() for hit in hits)
-            counts = {one.id for one in self.candidates(list(ids))}
-            kept = {signal: [hit for hit in hits if hit.id in counts][:limit] for signal, hits in ranked.items()}
+            kept = {signal: self._that_count(hits)[:limit] for signal, hits in ranked.items()}
             if all(len(kept[signal]) == limit or len(ranked[signal]) < asked for signal in signals):
                 return kept
             asked *= 4
+
+    def _that_count(self, hits: list[Ranked]) -> list[Ranked]:
+        """Those that hold at the question's moment; a turn always does."""
+        if self._collection != GEMS:
+            return hits
+        counts = {one.id for one in self.candidates([hit.id for hit in hits])}
+        return [hit for hit in hits if hit.id in counts]
 
     @property
     def _is_whole(self) -> bool:
@@ -226,7 +229,7 @@ class StoredPoints:
             page = ranked[start : start + step]
             where = replace(self._where, ids=tuple(hit.id for hit in page))
             allowed = {record.id for record in self._store.scroll(self._collection, where, keys=("kind",))}
-            found += [hit for hit in page if hit.id in allowed]
+            found += self._that_count([hit for hit in page if hit.id in allowed])
             if len(found) >= limit:
                 break
         return found[:limit]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from neuralstream.config import RankingSettings
 from neuralstream.retrieve import Query
 from neuralstream.retrieve.features import Candidate, Question
-from neuralstream.retrieve.hybrid import fuse, tabulate
+from neuralstream.retrieve.hybrid import fuse, tabulate, trusted
 from neuralstream.store.base import Ranked
 from neuralstream.testing import FakeEmbedder
 
@@ -130,8 +129,8 @@ def test_what_cosines_lose_of_a_question_the_model_cannot_read_goes_to_words():
     table = tabulated([source], ["bm25", "dense", "length:person"])
     weights = {"dense": 2.0, "length:person": 0.5}
     assert ranking(fuse(table, weights, 10)) == ["b", "a"]
-    assert [hit.score for hit in fuse(replace(table, trust=0.0), weights, 10)] == pytest.approx([1.5, -1.5])
-    assert ranking(fuse(replace(table, trust=0.0), weights, 10)) == ["a", "b"]
+    assert [hit.score for hit in fuse(table, trusted(weights, 0.0), 10)] == pytest.approx([1.5, -1.5])
+    assert ranking(fuse(table, trusted(weights, 0.0), 10)) == ["a", "b"]
 
 
 def test_sources_stand_under_one_ranking_and_points_count_once():
