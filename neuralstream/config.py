@@ -12,32 +12,27 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    SecretStr,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
 
 from neuralstream.errors import SettingsError
-from neuralstream.ranking import (
-    AssistantRankingSettings,
-    ExchangeRankingSettings,
-    Kind,
-    RankingSettings,
-    TunedSettings,
+from neuralstream.sections import (
+    BufferSettings,
+    Duration,
+    EmbedSettings,
+    ExtractSettings,
+    Folder,
+    LlmSettings,
+    RetrievalSettings,
+    Table,
+    address,
+    seconds,
 )
-from neuralstream.types import Lane, Mode
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -61,129 +56,8 @@ CONFIG_NAME = "neuralstream.toml"
 _NOT_SETTINGS = re.compile(r"CONFIG$|DEBUG$|TEST_")
 """Variables with our prefix that name a file, ask for tracebacks or steer the tests."""
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-
-def _duration(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)
-    if match is None:
-        raise ValueError("write a duration as 15m, 900s, 1h, 30d or seconds")
-    try:
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2] or "s"])
-    except OverflowError:
-        raise ValueError("a duration is shorter than 2,700 million years") from None
-
-
-def _address(*schemes: str) -> Callable[[SecretStr | None], SecretStr | None]:
-    """A check that an address begins as one of these; the address itself, which may hold a password, is not shown."""
-
-    def check(value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(schemes):
-            raise ValueError(f"an address begins with {' or '.join(schemes)}")
-        return value
-
-    return check
-
-
-def _positive(value: timedelta) -> timedelta:
-    if value <= timedelta(0):
-        raise ValueError("a duration is longer than 0 seconds")
-    return value
-
-
-def _seconds(value: timedelta | None) -> str | None:
-    return None if value is None else f"{value.total_seconds():.15g}s"
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive), PlainSerializer(_seconds)]
-
-Folder = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-
-
-class RetrievalSettings(_Table):
-    """How memory is searched."""
-
-    mode: Mode = Field("hybrid", description="ranking used where a call names none")
-    lane: Lane = Field("all", description="what is searched where a call names none: turns, gems or all")
-    k: int = Field(5, ge=1, le=1000, description="hits returned where a call names no number")
-    candidates: int = Field(200, ge=10, le=10_000, description="hits each signal contributes to hybrid's candidates")
-    shortlist: int = Field(100, ge=10, le=10_000, description="candidates that all features are computed for")
-    exact_below: int = Field(10_000, ge=0, description="points per user under which dense search is exact")
-    kind: Literal["auto", "people", "assistant", "exchange"] = Field(
-        "auto",
-        description="kind of conversation: people talking, or a user and an assistant whose turns are messages "
-        "or exchanges; auto tells from the turns",
-    )
-    people: RankingSettings = Field(default_factory=RankingSettings)
-    assistant: AssistantRankingSettings = Field(default_factory=AssistantRankingSettings)
-    exchange: ExchangeRankingSettings = Field(default_factory=ExchangeRankingSettings)
-    reranker: Folder | None = Field(
-        None, description="folder of a sentence-transformers cross-encoder that orders hybrid's best anew; unset: off"
-    )
-    rerank_depth: int = Field(50, ge=1, le=1000, description="hits the reranker reads")
-    tuned: TunedSettings | None = Field(
-        None, description="where the weights come from; written by `neuralstream tune`, refused by another embedder"
-    )
-    graph_restart: float = Field(
-        0.3, gt=0, lt=1, description="restart probability of the graph's personalised PageRank"
-    )
-
-    def ranking(self, kind: Kind) -> RankingSettings:
-        """How a kind of conversation is ranked."""
-        return {"people": self.people, "assistant": self.assistant, "exchange": self.exchange}[kind]
-
-
-class ExtractSettings(_Table):
-    """How turns become gems."""
-
-    extractor: Literal["extractive"] = Field("extractive", description="what distils turns into gems")
-    history_turns: int = Field(20, ge=0, le=1000, description="earlier turns an extractor sees, for understanding")
-    max_gems_per_turn: float = Field(0.8, gt=0, le=5, description="extractive: most gems per turn of a batch")
-    duplicate_similarity: float = Field(
-        0.97, ge=0.5, le=1, description="cosine from which two gems of one user say the same and share evidence"
-    )
-
-
-class EmbedSettings(_Table):
-    """How texts become vectors."""
-
-    batch_size: int = Field(32, ge=1, le=1024, description="texts per encoder call")
-    chunk_tokens: int = Field(
-        0, ge=0, description="longest chunk, in the model's tokens; 0: its limit, with Ollama 512"
-    )
-    chunk_overlap: int = Field(32, ge=0, le=512, description="tokens that neighbouring chunks share")
-    query_prefix: str | None = Field(None, description="put before queries; unset: what the model's card asks for")
-    num_ctx: int = Field(8192, ge=256, description="context the Ollama server loads the embedder with, tokens")
-    timeout: Duration = Field(timedelta(seconds=60), description="longest wait for one embedding call")
-    cache: bool = Field(True, description="keep vectors on disk by model and text hash")
-
-
-class LlmSettings(_Table):
-    """The language model, where one is configured."""
-
-    num_ctx: int = Field(8192, ge=2048, description="context the Ollama server loads `gem_model` with, tokens")
-    timeout: Duration = Field(timedelta(minutes=5), description="longest wait for one answer of `gem_model`")
-
-
-class BufferSettings(_Table):
-    """The Redis buffer."""
-
-    prefix: str = Field("ns", pattern=r"^[A-Za-z0-9_.-]+$", description="first part of every key")
-    timeout: Duration = Field(timedelta(seconds=5), description="longest wait for one Redis command")
-    lease: Duration = Field(
-        timedelta(seconds=60), description="how long a worker owns a batch before others may take it"
-    )
-    max_attempts: int = Field(3, ge=1, le=100, description="tries before a batch goes to the dead letters")
-    fsync: Literal["always", "everysec"] = Field("everysec", description="embedded Valkey's append-only-file policy")
-
-
-class Settings(_Table):
+class Settings(Table):
     """Every setting. An empty configuration is the embedded default: no server needed.
 
     Naming a `redis_url`, `qdrant_url` or `ollama_url` switches that one part to the server.
@@ -193,7 +67,9 @@ class Settings(_Table):
     batch_size: int = Field(5, ge=1, le=100, description="undistilled turns that make a batch")
     context_threshold: float = Field(50, ge=40, le=80, description="context use that triggers distilling, percent")
     idle_timeout: Duration = Field(timedelta(minutes=15), description="silence after which a session is distilled")
-    gem_model: str = Field("qwen3", min_length=1, description="language model that distils gems (with ollama_url)")
+    gem_model: str = Field(
+        "qwen3", min_length=1, description="language model that distils gems (with ollama_url or openai_url)"
+    )
     max_gems_injected: int = Field(10, ge=0, le=100, description="most gems in one context block")
     embedding: str = Field(
         "snowflake-arctic-embed2",
@@ -211,16 +87,20 @@ class Settings(_Table):
     cache_dir: Folder = Field(
         default_factory=lambda: user_cache_path("neuralstream", appauthor=False), description="embedding cache's folder"
     )
-    redis_url: Annotated[SecretStr | None, AfterValidator(_address("redis://", "rediss://", "unix://"))] = Field(
+    redis_url: Annotated[SecretStr | None, AfterValidator(address("redis://", "rediss://", "unix://"))] = Field(
         None, description="redis://, rediss:// or unix://; unset: embedded Valkey"
     )
-    qdrant_url: Annotated[SecretStr | None, AfterValidator(_address("http://", "https://", ":memory:"))] = Field(
+    qdrant_url: Annotated[SecretStr | None, AfterValidator(address("http://", "https://", ":memory:"))] = Field(
         None, description="http(s):// of a Qdrant server, or :memory:; unset: embedded"
     )
     qdrant_api_key: SecretStr | None = Field(None, description="Qdrant's key")
-    ollama_url: Annotated[SecretStr | None, AfterValidator(_address("http://", "https://"))] = Field(
+    ollama_url: Annotated[SecretStr | None, AfterValidator(address("http://", "https://"))] = Field(
         None, description="http(s):// of an Ollama server; unset: the packaged embedder"
     )
+    openai_url: Annotated[SecretStr | None, AfterValidator(address("http://", "https://"))] = Field(
+        None, description="http(s)://…/v1 of an OpenAI-compatible server for `gem_model`, which wins over Ollama's"
+    )
+    openai_api_key: SecretStr | None = Field(None, description="the OpenAI-compatible server's key")
     worker: Literal["thread", "inline", "none"] = Field("thread", description="who indexes and distils")
     user_id: str = Field("default", min_length=1, description="whose memory where a call names nobody")
     redact: bool = Field(True, description="mask secrets before a turn is stored")
@@ -247,8 +127,8 @@ class Settings(_Table):
 
     _CANNOT_CHANGE_A_RESULT = frozenset(
         {
-            "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "worker", "user_id",
-            "store_timeout", "buffer", "llm", "max_disk_mb", "collection",
+            "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "openai_url",
+            "openai_api_key", "worker", "user_id", "store_timeout", "buffer", "max_disk_mb", "collection",
         }
     )  # fmt: skip
 
@@ -292,6 +172,9 @@ class Settings(_Table):
         kept["retrieval"].pop("tuned")
         kept["embed"].pop("timeout")
         kept["embed"].pop("cache")
+        kept["extract"].pop("prompts")
+        for name in ("timeout", "tries", "keep_alive", "mode", "cassette"):
+            kept["llm"].pop(name)
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -434,7 +317,7 @@ def _table(field: FieldInfo) -> type[BaseModel] | None:
 def _written(field: FieldInfo) -> Any:
     """A default as it would be written in a file."""
     value = field.get_default(call_default_factory=True)
-    return _seconds(value) if isinstance(value, timedelta) else value
+    return seconds(value) if isinstance(value, timedelta) else value
 
 
 def _allowed(field: FieldInfo) -> str:
