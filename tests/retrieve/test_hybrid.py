@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from neuralstream.config import RankingSettings
+from neuralstream.ranking import RankingSettings
 from neuralstream.retrieve import Query
 from neuralstream.retrieve.features import Candidate, Question
 from neuralstream.retrieve.hybrid import fuse, tabulate, trusted
