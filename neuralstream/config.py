@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import re
 import tomllib
@@ -21,6 +22,7 @@ from platformdirs import user_cache_path, user_data_path
 from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
 
 from neuralstream.errors import SettingsError
+from neuralstream.provenance import PromotedSettings, doubt
 from neuralstream.sections import (
     BufferSettings,
     Duration,
@@ -44,12 +46,15 @@ __all__ = [
     "EmbedSettings",
     "ExtractSettings",
     "LlmSettings",
+    "PromotedSettings",
     "RetrievalSettings",
     "SettingFact",
     "Settings",
     "assignments",
     "setting_facts",
 ]
+
+_log = logging.getLogger(__name__)
 
 ENV_PREFIX = "NEURALSTREAM_"
 CONFIG_NAME = "neuralstream.toml"
@@ -124,11 +129,15 @@ class Settings(Table):
     embed: EmbedSettings = Field(default_factory=EmbedSettings)
     llm: LlmSettings = Field(default_factory=LlmSettings)
     buffer: BufferSettings = Field(default_factory=BufferSettings)
+    promoted: PromotedSettings | None = Field(
+        None, description="on what evidence these settings are served; written by `neuralstream promote`"
+    )
 
     _CANNOT_CHANGE_A_RESULT = frozenset(
         {
             "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "openai_url",
-            "openai_api_key", "worker", "user_id", "store_timeout", "buffer", "max_disk_mb", "collection",
+            "openai_api_key", "worker", "user_id", "store_timeout", "buffer", "max_disk_mb", "collection", "retention",
+            "promoted",
         }
     )  # fmt: skip
 
@@ -151,7 +160,9 @@ class Settings(Table):
             SettingsError: the file is missing or not TOML; a setting is unknown, malformed or out of range.
         """
         merged: dict[str, Any] = {}
-        for _, layer in cls.layers(path, arguments):
+        for origin, layer in cls.layers(path, arguments):
+            if "promoted" in layer and (why := cls(**layer).doubt()):
+                _log.warning("%s: %s", origin, why)
             _merge(merged, layer)
         return cls(**merged)
 
@@ -166,16 +177,27 @@ class Settings(Table):
         found.append(("arguments", dict(arguments or {})))
         return found
 
+    def doubt(self) -> str | None:
+        """Why these settings are not the ones that were promoted; None where they are, or none were."""
+        return doubt(self.promoted, self.digest()) if self.promoted else None
+
     def digest(self) -> str:
-        """SHA-256 over the settings that can change a result: no paths, addresses or timeouts. 16 hex digits."""
-        kept = self.model_dump(mode="json", exclude=set(self._CANNOT_CHANGE_A_RESULT))
+        """SHA-256 over `deciding`, 16 hex digits."""
+        return hashlib.sha256(json.dumps(self.deciding(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that can change a result, as JSON has them: no paths, addresses, timeouts or records.
+
+        `retention` is none of them, because what is measured forgets nothing by age.
+        """
+        kept: dict[str, Any] = self.model_dump(mode="json", exclude=set(self._CANNOT_CHANGE_A_RESULT))
         kept["retrieval"].pop("tuned")
         kept["embed"].pop("timeout")
         kept["embed"].pop("cache")
         kept["extract"].pop("prompts")
         for name in ("timeout", "tries", "keep_alive", "mode", "cassette"):
             kept["llm"].pop(name)
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+        return kept
 
 
 class SettingFact(NamedTuple):

@@ -7,19 +7,24 @@
     │   ├── DatasetError       a data set SPEC or file cannot be used
     │   └── NotFoundError      an id names nothing
     ├── MissingPartError       a part is not installed, or does not answer
+    │   └── CassetteMissError  an answer is to be replayed that was not recorded
     ├── StoreError             the vector store refused an operation
     │   ├── StoreMismatchError the store was filled by another embedder, analyser or schema
     │   └── StoreLockedError   another process holds the embedded store
     ├── EmbeddingError         an embedder answered with something that is not an embedding
-    └── ExtractionError        a batch of turns could not be distilled
+    ├── ExtractionError        a batch of turns could not be distilled
+    │   └── ContextOverflowError  a prompt and its answer do not fit into the model's context
+    └── RefusedError           what was measured is not good enough to be served
 
 A message says what was wrong, the value that was seen, and what to do next. `exit_code` is what the command line exits
-with: 1 failed, 2 wrong use, 3 a part is missing or down.
+with: 1 failed, 2 wrong use, 3 a part is missing or down, 4 the gate or a promotion refused.
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "CassetteMissError",
+    "ContextOverflowError",
     "DatasetError",
     "EmbeddingError",
     "ExtractionError",
@@ -28,6 +33,7 @@ __all__ = [
     "MissingPartError",
     "NeuralStreamError",
     "NotFoundError",
+    "RefusedError",
     "SettingsError",
     "StoreError",
     "StoreLockedError",
@@ -71,6 +77,10 @@ class MissingPartError(NeuralStreamError):
     exit_code = 3
 
 
+class CassetteMissError(MissingPartError):
+    """An answer is to be replayed that was not recorded; the message says how to record it."""
+
+
 class StoreError(NeuralStreamError):
     """The vector store refused an operation."""
 
@@ -91,3 +101,13 @@ class EmbeddingError(NeuralStreamError):
 
 class ExtractionError(NeuralStreamError):
     """A batch of turns could not be distilled; the batch goes to the dead-letter stream with this message."""
+
+
+class ContextOverflowError(ExtractionError):
+    """A prompt and its answer do not fit into the model's context, or the server cut the prompt."""
+
+
+class RefusedError(NeuralStreamError):
+    """What was measured is not good enough to be served; the message names every rule that it breaks."""
+
+    exit_code = 4

@@ -45,23 +45,26 @@ def test_the_drawn_tree_is_the_real_one():
         ("StoreMismatchError", 1),
         ("EmbeddingError", 1),
         ("ExtractionError", 1),
+        ("ContextOverflowError", 1),
         ("SettingsError", 2),
         ("InputError", 2),
         ("LogFormatError", 2),
         ("DatasetError", 2),
         ("NotFoundError", 2),
         ("MissingPartError", 3),
+        ("CassetteMissError", 3),
         ("StoreLockedError", 3),
+        ("RefusedError", 4),
     ],
 )
 def test_exit_codes(name, code):
-    """1 failed, 2 wrong use, 3 a part is missing or down."""
+    """1 failed, 2 wrong use, 3 a part is missing or down, 4 refused."""
     assert getattr(errors, name).exit_code == code
 
 
 def test_exit_codes_are_complete():
     """The test above has every class."""
-    assert len(CLASSES) == 12
+    assert len(CLASSES) == 15
 
 
 def test_wrong_values_are_value_errors():
