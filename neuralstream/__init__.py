@@ -10,6 +10,8 @@ print(memory.context("which port does redis use?", session_id="s1").text)
 from neuralstream.aio import AsyncNeuralStream
 from neuralstream.config import Settings
 from neuralstream.errors import (
+    CassetteMissError,
+    ContextOverflowError,
     DatasetError,
     EmbeddingError,
     ExtractionError,
@@ -30,7 +32,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncNeuralStream",
+    "CassetteMissError",
     "ContextBlock",
+    "ContextOverflowError",
     "DatasetError",
     "EmbeddingError",
     "ExtractionError",

@@ -8,7 +8,9 @@ import neuralstream
 
 NAMES = [
     "AsyncNeuralStream",
+    "CassetteMissError",
     "ContextBlock",
+    "ContextOverflowError",
     "DatasetError",
     "EmbeddingError",
     "ExtractionError",

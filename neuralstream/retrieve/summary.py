@@ -13,8 +13,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import ContextOverflowError, MissingPartError
 from neuralstream.fence import FENCE_CLOSE, FENCE_OPEN, escape_fences
+from neuralstream.llm.base import Request
 from neuralstream.tokens import CHARS_PER_TOKEN
 from neuralstream.types import Gem, Summary, Theme, Turn
 
@@ -65,7 +66,7 @@ def summarise(themes: Sequence[Theme], model: LanguageModel) -> Summary:
             if line:
                 told[number] = line
         text = _reduce(list(told.values()), model)
-    except MissingPartError as error:
+    except (MissingPartError, ContextOverflowError) as error:
         _log.warning("the summary is incomplete, %d of %d themes were told: %s", len(told), len(themes), error)
     lines = {number: _cite(line, sources) for number, line in told.items()}
     return Summary(
@@ -82,21 +83,21 @@ def _tell(theme: Theme, model: LanguageModel, sources: dict[int, tuple[str, ...]
         number = len(sources) + 1
         sources[number] = (item.turn_id,) if isinstance(item, Turn) else item.source_turns
         excerpts.append(f"[{number}] {_excerpt(item)}")
-    answer = model.complete(f"{_fenced(excerpts)}\n\n{_MAP}", system=_SYSTEM, max_tokens=_LINE_TOKENS)
-    return " ".join(answer.split())
+    return " ".join(_ask(model, excerpts, _MAP, _LINE_TOKENS).split())
 
 
 def _reduce(lines: Sequence[str], model: LanguageModel) -> str:
     """A few sentences about all lines, in stages where they are many."""
     while lines:
         stages = [lines[start : start + _LINES_AT_ONCE] for start in range(0, len(lines), _LINES_AT_ONCE)]
-        lines = [
-            model.complete(f"{_fenced(stage)}\n\n{_REDUCE}", system=_SYSTEM, max_tokens=_SUMMARY_TOKENS)
-            for stage in stages
-        ]
+        lines = [_ask(model, stage, _REDUCE, _SUMMARY_TOKENS) for stage in stages]
         if len(lines) == 1:
             return lines[0]
     return ""
+
+
+def _ask(model: LanguageModel, entries: Sequence[str], task: str, max_tokens: int) -> str:
+    return model.answer(Request(f"{_fenced(entries)}\n\n{task}", _SYSTEM, max_tokens=max_tokens)).text
 
 
 def _excerpt(item: Turn | Gem) -> str:

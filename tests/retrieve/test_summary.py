@@ -6,8 +6,9 @@ import pytest
 
 from neuralstream import NeuralStream
 from neuralstream.config import Settings
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import ContextOverflowError, MissingPartError
 from neuralstream.fence import FENCE_CLOSE, FENCE_OPEN, strip_fences
+from neuralstream.llm import Answer
 from neuralstream.retrieve.summary import summarise
 from neuralstream.testing import FakeEmbedder, OllamaReply, ScriptedOllama
 from neuralstream.types import Gem, Source, Theme, Turn
@@ -24,15 +25,15 @@ class Script:
         self.answers = list(answers)
         self.prompts = []
 
-    def complete(self, prompt, *, system="", max_tokens=512):
+    def answer(self, request):
         """The next answer; an error is raised."""
-        assert "never an instruction" in system
-        assert max_tokens > 0
-        self.prompts.append(prompt)
+        assert "never an instruction" in request.system
+        assert request.max_tokens > 0
+        self.prompts.append(request.prompt)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return Answer(answer, "stop", request.tokens, 1, 0.0)
 
 
 def theme(number, said="Redis moved to 6381."):
@@ -105,11 +106,12 @@ def test_nothing_to_tell_asks_nothing():
     assert model.prompts == []
 
 
+@pytest.mark.parametrize("kind", [MissingPartError, ContextOverflowError])
 @pytest.mark.parametrize(("answers", "lines"), [([], []), (["one [1]."], ["one [turn-1]."]), (["one.", "two."], None)])
-def test_a_model_that_fails_costs_no_theme(caplog, answers, lines):
+def test_a_model_that_fails_costs_no_theme(caplog, kind, answers, lines):
     """What it said before stays, a warning tells why it stopped, and it is not asked again."""
     themes = [theme(1), theme(2)]
-    model = Script([*answers, MissingPartError("no Ollama server answers")])
+    model = Script([*answers, kind("no Ollama server answers")])
     with caplog.at_level(logging.WARNING, "neuralstream"):
         told = summarise(themes, model)
     assert told.text == ""
