@@ -11,6 +11,9 @@ from neuralstream.cli.output import Progress, note, print_json, print_table, pro
 if TYPE_CHECKING:
     from neuralstream.logs import Log
     from neuralstream.stream import NeuralStream
+    from neuralstream.workbench.replay import Replayed
+    from neuralstream.workbench.timeline import Recorder, Timeline
+    from neuralstream.workbench.virtual_clock import VirtualClock
 
 __all__ = ["add_to"]
 
@@ -38,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
 def replay(
     call: Call,
     logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or folders of logs.")],
+    *,
     log_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="Format of the logs; auto tells it from the content.")
     ] = "auto",
@@ -45,40 +49,77 @@ def replay(
         Literal["exchange", "utterance"] | None,
         typer.Option("--unit", metavar="exchange|utterance", help="What one turn is; default: the format's own."),
     ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            "--timeline", metavar="FILE", help="Write every turn and batch, one JSON line each.", dir_okay=False
+        ),
+    ] = None,
+    batches: Annotated[bool, typer.Option("--batches", help="Print a row per batch, not per log.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Capture and distil conversation logs into the data folder.
+    """Capture and distil conversation logs into the data folder, under a clock that shows the logs' own times.
 
     A log that was replayed before adds only what is new in it. Lines that cannot be read are counted, named on stderr,
     and passed over.
     """
+    from neuralstream.extract import make_extractor
     from neuralstream.logs import read_log
+    from neuralstream.stream import NeuralStream
+    from neuralstream.workbench.policy import policy_metrics
+    from neuralstream.workbench.timeline import Recorder, Timeline
+    from neuralstream.workbench.virtual_clock import VirtualClock
 
-    settings = call.settings()
+    # What is past when a log is replayed is not yet old by the log's clock: forgetting is left to whoever serves.
+    settings = call.settings().model_copy(update={"worker": "inline", "retention": None})
     opened = [
         read_log(log, log_format, user_id=settings.user_id, unit=unit, max_tool_chars=settings.max_tool_chars)
         for log in logs
     ]
-    with call.open() as memory, progress() as report:
-        done = [_replay(memory, log, report) for log in opened]
-    if as_json:
-        print_json([one._asdict() for one in done])
+    clock = VirtualClock()
+    recorder = Recorder(make_extractor(settings), clock)
+    with NeuralStream(settings, clock=clock, extractor=recorder) as memory, progress() as report:
+        done = [_replay(memory, log, clock, recorder, report) for log in opened]
+    told = Timeline.joined(replayed.timeline for _, replayed in done)
+    if timeline:
+        timeline.write_text("".join(f"{line}\n" for line in told.json_lines()), encoding="utf-8")
+    if batches:
+        _print_batches(told, as_json=as_json)
+    elif as_json:
+        print_json([one._asdict() | {"policy": policy_metrics(replayed.timeline)} for one, replayed in done])
     else:
-        print_table(LogReport._fields, done)
+        print_table(LogReport._fields, [one for one, _ in done])
 
 
-def _replay(memory: "NeuralStream", log: "Log", report: Progress) -> LogReport:
+def _replay(
+    memory: "NeuralStream", log: "Log", clock: "VirtualClock", recorder: "Recorder", report: Progress
+) -> tuple[LogReport, "Replayed"]:
     from neuralstream.workbench.replay import replay as replay_turns
 
     before = memory.status()
-    done = replay_turns(memory, log, log.usage, lambda turns: report(log.path.name, turns, None))
+    done = replay_turns(
+        memory, log, log.usage, clock=clock, recorder=recorder,
+        progress=lambda turns, total: report(log.path.name, turns, total),
+    )  # fmt: skip
     after = memory.status()
     for problem in log.problems:
         note(f"{log.path / problem.file}:{problem.line}: {problem.reason}")
-    return LogReport(
+    counts = LogReport(
         str(log.path),
-        *done,
+        done.new,
+        done.known,
+        done.sessions,
         batches=after.batches_done - before.batches_done,
         gems=after.gems - before.gems,
         problems=len(log.problems),
     )
+    return counts, done
+
+
+def _print_batches(timeline: "Timeline", *, as_json: bool) -> None:
+    rows = timeline.rows()
+    if as_json:
+        print_json([row | {"at": row["at"].isoformat()} for row in rows])
+    else:
+        columns = ("at", "cause", "user", "session", "first", "last", "turns", "gems", "calls", "tokens")
+        print_table(columns, [[row[name] for name in columns] for row in rows])

@@ -1,9 +1,13 @@
+import json
+
+
 def test_replay_captures_and_distils(cli, log):
     """Replaying reports turns, sessions, batches and gems; the unreadable line is counted, and named on stderr."""
     ran = cli("replay", log, "--json")
     assert ran.code == 0
     [done] = ran.json
     assert done["gems"] > 0
+    assert done.pop("policy")["by_cause"] == {"batch": 1, "end": 1}
     assert done == {
         "log": str(log), "new": 7, "known": 0, "sessions": 1, "batches": 2, "gems": done["gems"], "problems": 1,
     }  # fmt: skip
@@ -34,6 +38,25 @@ def test_replay_with_another_unit_and_batch_size(cli, log):
     """--unit changes what a turn is, and --set overrides a setting for this call."""
     [done] = cli("replay", log, "--unit", "utterance", "--set", "batch_size=14", "--json").json
     assert (done["new"], done["batches"]) == (14, 1)
+
+
+def test_replay_tells_its_timeline(cli, log, tmp_path):
+    """--batches prints a row per batch, --timeline writes every turn and batch."""
+    file = tmp_path / "timeline.jsonl"
+    rows = cli("replay", log, "--timeline", file, "--batches").rows
+    assert [(row["at"], row["cause"], row["turns"]) for row in rows] == [
+        ("2026-02-23 10:04", "batch", "5"),
+        ("2026-02-23 10:06", "end", "2"),
+    ]
+    events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert (events.count("turn"), events.count("batch")) == (7, 2)
+
+
+def test_replay_lives_by_the_clock_of_the_log(cli, log):
+    """Silence in the log, not the time that replaying takes, makes a session idle."""
+    log.write_text(log.read_text().replace("T10:05", "T11:05").replace("T10:06", "T11:06"))
+    [idle, _] = cli("replay", log, "--batches", "--json", "--set", "batch_size=9", "--set", "idle_timeout=10m").json
+    assert (idle["cause"], idle["at"]) == ("idle", "2026-02-23T10:14:00+00:00")
 
 
 def test_replay_refuses_what_is_no_log(cli, tmp_path):
