@@ -22,6 +22,8 @@ with: 1 failed, 2 wrong use, 3 a part is missing or down, 4 the gate or a promot
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "CassetteMissError",
     "ContextOverflowError",
@@ -100,7 +102,17 @@ class EmbeddingError(NeuralStreamError):
 
 
 class ExtractionError(NeuralStreamError):
-    """A batch of turns could not be distilled; the batch goes to the dead-letter stream with this message."""
+    """A batch of turns could not be distilled; the batch goes to the dead-letter stream with this message.
+
+    Attributes:
+        answer: what a language model answered that could not be used, kept beside the batch; None where none did.
+        cost: what was spent on it, named as in `Extraction.cost`.
+    """
+
+    def __init__(self, message: str, *, answer: str | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.cost: dict[str, Any] = {}
 
 
 class ContextOverflowError(ExtractionError):
