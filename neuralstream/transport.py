@@ -1,14 +1,22 @@
-"""What every client of an HTTP server needs: an address without its password, and patience with brief faults."""
+"""What every client of an HTTP server needs: addresses without passwords, patience with brief faults."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Address", "retried"]
+__all__ = ["TOO_LONG", "Address", "retried"]
+
+TOO_LONG = re.compile(
+    r"exceeds? the (available )?context|context_length_exceeded|maximum context length|exceed_context_size"
+    r"|exceed context window|too large to process",
+    re.IGNORECASE,
+)
+"""What model servers say, with status 400 or 500, when an input is longer than the context."""
 
 _BRIEFLY_UNABLE = frozenset({429, 502, 503, 504})
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -20,8 +18,10 @@ from neuralstream.embed.vectors import (
     means_of_chunks,
     normalised,
 )
-from neuralstream.errors import EmbeddingError, MissingPartError
+from neuralstream.errors import EmbeddingError
+from neuralstream.ollama_server import OllamaError, OllamaServer
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
+from neuralstream.transport import TOO_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,13 +53,7 @@ is about their common subject: a sentence on something else, late in a long repl
 _ESTIMATE_MARGIN = 0.75
 """Share of the model's context that a chunk of estimated length may fill; code has more tokens than prose."""
 
-_TOO_LONG = re.compile(r"exceeds? the (available )?context|too large to process", re.IGNORECASE)
-"""What the server says, with status 400 or 500, when an input is longer than the context."""
-
-_BRIEFLY_UNABLE = frozenset({429, 502, 503, 504})
 _TRIES = 3
-_FIRST_PAUSE = 0.5
-"""Seconds before the second try; it doubles with each."""
 
 _SHORTEST_CHUNK_CHARS = 64
 """A chunk this short that still exceeds the context is the model's fault, not the text's."""
@@ -93,15 +87,14 @@ class OllamaEmbedder:
         self._settings = settings or EmbedSettings()
         check_chunking(self._settings)
         self.name = model
-        self._url = url
-        self._shown_url = _without_credentials(url)
-        self._sleep = sleep
+        self._server = OllamaServer(
+            url, model, timeout=self._settings.timeout, too_slow="raise embed.timeout", tries=_TRIES, sleep=sleep
+        )
         base = model.rpartition("/")[2].partition(":")[0]
         configured = self._settings.query_prefix
         self._query_prefix = QUERY_PREFIXES.get(base, "") if configured is None else configured
         self._document_prefix = DOCUMENT_PREFIXES.get(base, "")
         self._lock = threading.RLock()
-        self._opened: Any = None
         self._digest: str | None = None
         self._dim: int | None = None
         self._longest: int | None = None
@@ -119,7 +112,7 @@ class OllamaEmbedder:
     def dim(self) -> int:
         """Length of a vector, learnt from the first answer."""
         with self._lock:
-            return self._dim or int(self._ask(["dimension"]).shape[1])
+            return self._dim or int(self._vectors(["dimension"]).shape[1])
 
     def embed_chunks(self, texts: Sequence[str]) -> list[Vectors]:
         """Vectors of texts that are stored: for each text (chunks, dim) float32, rows L2-normalised.
@@ -144,10 +137,7 @@ class OllamaEmbedder:
 
     def close(self) -> None:
         """Close the connections to the server."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        self._server.close()
 
     def _embed(self, texts: Sequence[str], prefix: str) -> list[Vectors]:
         longest = max(SHORTEST_CHUNK, self._longest_chunk() - count_tokens(prefix))
@@ -168,7 +158,7 @@ class OllamaEmbedder:
     def _embed_batch(self, batch: Sequence[str], prefix: str) -> list[Vectors]:
         """A row for each chunk; where a chunk of the batch exceeds the context, one by one, that chunk in halves."""
         try:
-            return list(self._ask([prefix + chunk for chunk in batch])[:, np.newaxis])
+            return list(self._vectors([prefix + chunk for chunk in batch])[:, np.newaxis])
         except _TooLongError as error:
             if len(batch) > 1:
                 return [self._embed_batch([chunk], prefix)[0] for chunk in batch]
@@ -180,8 +170,8 @@ class OllamaEmbedder:
             halves = [chunk[: middle + overlap], chunk[middle - overlap :]]
             return [np.concatenate([self._embed_batch([half], prefix)[0] for half in halves])]
 
-    def _ask(self, texts: Sequence[str]) -> Vectors:
-        answer = self._request(
+    def _vectors(self, texts: Sequence[str]) -> Vectors:
+        answer = self._call(
             lambda client: client.embed(
                 model=self.name,
                 input=list(texts),
@@ -201,71 +191,28 @@ class OllamaEmbedder:
         """Tokens of a chunk, estimated."""
         with self._lock:
             if self._longest is None:
-                about = self._request(lambda client: client.show(self.name)).modelinfo or {}
-                limits = [int(value) for key, value in about.items() if key.endswith(".context_length")]
-                fits = int(min([self._settings.num_ctx, *limits]) * _ESTIMATE_MARGIN)
+                trained = self._ask(self._server.trained_context) or self._settings.num_ctx
+                fits = int(min(self._settings.num_ctx, trained) * _ESTIMATE_MARGIN)
                 self._longest = min(self._settings.chunk_tokens or _CHUNK_TOKENS, fits)
             return self._longest
 
     def _find_digest(self) -> str:
         wanted = {self.name, f"{self.name}:latest"}
-        for model in self._request(lambda client: client.list()).models:
+        for model in self._call(lambda client: client.list()).models:
             if model.model in wanted and model.digest:
                 return str(model.digest)
-        raise self._not_pulled()
+        raise self._server.not_pulled()
 
-    def _request(self, call: Callable[[Any], Any]) -> Any:
-        """Call the server; again, after a pause, where the transport failed or the server was briefly unable."""
-        import httpx
-        from ollama import ResponseError
+    def _call(self, call: Callable[[Any], Any]) -> Any:
+        return self._ask(lambda: self._server.request(call))
 
-        for pause in [*(_FIRST_PAUSE * 2**n for n in range(_TRIES - 1)), None]:
-            try:
-                return call(self._client())
-            except ResponseError as error:
-                if error.status_code not in _BRIEFLY_UNABLE or pause is None:
-                    raise self._refused(error) from error
-            except httpx.ReadTimeout as error:
-                seconds = self._settings.timeout.total_seconds()
-                raise MissingPartError(
-                    f"Ollama at {self._shown_url} did not answer {self.name} within {seconds:g} s; raise embed.timeout"
-                ) from error
-            except (ConnectionError, httpx.TransportError) as error:
-                if pause is None:
-                    raise MissingPartError(
-                        f"no Ollama server answers at {self._shown_url} ({type(error).__name__}); start `ollama serve` "
-                        "there, or unset ollama_url"
-                    ) from error
-            except (ValueError, TypeError) as error:
-                raise EmbeddingError(
-                    f"{self._shown_url} answered with something else than Ollama does: {str(error)[:200]}"
-                ) from error
-            self._sleep(pause)
-        raise AssertionError("the last try returns or raises")
-
-    def _refused(self, error: Any) -> Exception:
-        text = str(error.error)
-        if _TOO_LONG.search(text):
-            return _TooLongError(text)
-        if error.status_code == 404:
-            return self._not_pulled()
-        return EmbeddingError(f"Ollama at {self._shown_url} refused {self.name} ({error.status_code}): {text[:200]}")
-
-    def _not_pulled(self) -> MissingPartError:
-        return MissingPartError(
-            f"Ollama at {self._shown_url} does not have {self.name}; run `ollama pull {self.name}` there"
-        )
-
-    def _client(self) -> Any:
-        with self._lock:
-            if self._opened is None:
-                from ollama import Client
-
-                parts = urlsplit(self._url)
-                # The client drops the credentials of a URL.
-                auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-                self._opened = Client(self._url, timeout=self._settings.timeout.total_seconds(), auth=auth)
-            return self._opened
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except OllamaError as error:
+            if TOO_LONG.search(str(error)):
+                raise _TooLongError(str(error)) from error
+            raise EmbeddingError(str(error)) from error
 
 
 class _TooLongError(Exception):
@@ -287,8 +234,3 @@ def _split(text: str, longest: int, overlap: int) -> list[str]:
         pieces.append(text[start:end])
         start = end - shared
     return [*pieces, text[start:]]
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

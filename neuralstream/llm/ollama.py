@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -12,22 +11,16 @@ from neuralstream.errors import ContextOverflowError, MissingPartError
 from neuralstream.llm.base import Answer, Request, check_fits, check_whole, without_thinking
 from neuralstream.ollama_server import OllamaError, OllamaServer
 from neuralstream.tokens import count_tokens
+from neuralstream.transport import TOO_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neuralstream.config import LlmSettings
 
-__all__ = ["TOO_LONG", "OllamaModel"]
+__all__ = ["OllamaModel"]
 
 _log = logging.getLogger(__name__)
-
-TOO_LONG = re.compile(
-    r"exceeds? the (available )?context|context_length_exceeded|maximum context length|exceed_context_size"
-    r"|exceed context window|too large to process",
-    re.IGNORECASE,
-)
-"""What servers say, with status 400 or 500, when a prompt is longer than the context."""
 
 
 class OllamaModel:
