@@ -7,11 +7,12 @@ is asked as of its own date, else as of the last turn's time.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -22,23 +23,36 @@ from neuralstream.types import Hit, Lane, Mode
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
 from neuralstream.workbench.filling import NoExtractor, Progress, TurnClock, asked_at, filled_memory
+from neuralstream.workbench.metering import MeteredExtractor, close_after, extractor_facts
+from neuralstream.workbench.reference_gems import (
+    OVERLAP,
+    SIMILARITY,
+    agreement,
+    read_reference_gems,
+    references_digest,
+)
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
 from neuralstream.workbench.scoring import SEED, InjectedTokens, dataset_facts, gem_facts, lane_metrics, query_result
 from neuralstream.workbench.stats import RESAMPLES
 
 if TYPE_CHECKING:
+    from neuralstream.capture.records import DeadLetter
     from neuralstream.embed.base import Embedder
-    from neuralstream.extract.base import Batch, Extraction, Extractor
+    from neuralstream.extract.base import Extractor
     from neuralstream.logs.base import Conversation
     from neuralstream.stream import NeuralStream
+    from neuralstream.workbench.stats import Interval
 
-__all__ = ["DEPTH", "MODES", "Progress", "evaluate"]
+__all__ = ["DEPTH", "MODES", "Progress", "beside_turns", "evaluate"]
 
 MODES: tuple[str, ...] = get_args(Mode)
 """What is compared where nothing is named; the workbench's own baselines are extra."""
 
 DEPTH = 100
 """How deep a ranking is read: MRR and evidence at a budget see this many hits. 2,000 tokens hold about 60 of them."""
+
+_ADDRESSES = {"redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "openai_url", "openai_api_key"}
+"""Left out of what is recorded: they change no result, and may hold a password."""
 
 
 def evaluate(
@@ -56,7 +70,8 @@ def evaluate(
 ) -> Run:
     """Score rankings of a data set and write the run into `out`.
 
-    Questions without readable evidence are counted, not asked. Where only turns are searched, no gems are made.
+    Questions without readable evidence are counted, not asked. Where only turns are searched, no gems are made. A batch
+    that cannot be distilled is counted and written to `dead_letters.jsonl`.
 
     Args:
         dataset: a loaded set, or its SPEC.
@@ -72,33 +87,37 @@ def evaluate(
     Raises:
         DatasetError: no question has evidence.
         InputError: a mode or lane is unknown.
+        CassetteMissError: an answer is to be replayed that was not recorded.
+        MissingPartError: a model does not answer.
     """
     dataset = datasets.load(dataset) if isinstance(dataset, str) else dataset
     _check(dataset, modes, lanes)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     settings = settings or Settings()
-    if extractor is None:
-        extractor = NoExtractor() if set(lanes) == {"turns"} else make_extractor(settings)
-    metered = _MeteredExtractor(extractor)
-    clock = TurnClock()
     began = time.perf_counter()
-    with filled_memory(
-        dataset, settings, out, clock=clock, embedder=embedder, extractor=metered, progress=progress
-    ) as memory:
+    latencies: dict[tuple[str, str], list[float]] = defaultdict(list)
+    clock = TurnClock()
+    with ExitStack() as opened:
+        if extractor is None:
+            extractor = NoExtractor() if set(lanes) == {"turns"} else make_extractor(settings)
+            opened.callback(close_after(extractor))
+        metered = MeteredExtractor(extractor)
+        memory = opened.enter_context(
+            filled_memory(dataset, settings, out, clock=clock, embedder=embedder, extractor=metered, progress=progress)
+        )
         filled = time.perf_counter()
-        latencies: dict[tuple[str, str], list[float]] = defaultdict(list)
         results = _ask(memory, dataset, clock, modes, lanes, k=k, depth=depth, latencies=latencies, progress=progress)
-        gems = [gem for conversation in dataset.conversations for gem in memory.gems(user_id=conversation.name)]
+        distilled = _distilled(memory, dataset, metered) if set(lanes) != {"turns"} else _Distilled()
         embedding = {"name": memory.parts.embedder.name, "digest": memory.parts.embedder.digest}
-    turns = sum(len(conversation.turns) for conversation in dataset.conversations)
-    facts = gem_facts(gems, turns, metered.cost)
     arguments = {"modes": list(modes), "lanes": list(lanes), "k": k, "depth": depth}
-    kept = settings.model_dump(mode="json", exclude={"redis_url", "qdrant_url", "qdrant_api_key", "ollama_url"})
+    # In mode "record" the answers are all there only now.
+    distilling = {**extractor_facts(extractor, settings.llm), **distilled.references}
+    kept = settings.model_dump(mode="json", exclude=_ADDRESSES)
     return write_run(
         out,
         manifest={
-            "run": run_digest(dataset.sha256, settings.digest(), arguments, embedding["digest"], metered.name),
+            "run": run_digest(dataset.sha256, settings.digest(), arguments, embedding["digest"], distilling),
             "dataset": {"name": dataset.name, "format": dataset.spec.format, "path": str(dataset.spec.path)}
             | {"shipped": dataset.shipped}
             | {"split": dataset.spec.split, "sha256": dataset.sha256, "cluster": dataset.cluster},
@@ -109,6 +128,7 @@ def evaluate(
             "core_digest": core_digest(),
             "embedder": embedding,
             "extractor": metered.name,
+            "distilling": distilling,
             "versions": versions(),
             "seeds": {"bootstrap": SEED},
             "resamples": RESAMPLES,
@@ -116,33 +136,49 @@ def evaluate(
         metrics={
             "dataset": dataset_facts(dataset),
             "config_digest": settings.digest(),
-            "lanes": {lane: lane_metrics(results, lane, modes, facts) for lane in lanes},
+            "lanes": {lane: lane_metrics(results, lane, modes, distilled.facts, distilled.intervals) for lane in lanes},
         },
         results=results,
         timings={
             "fill_seconds": round(filled - began, 3),
             "total_seconds": round(time.perf_counter() - began, 3),
-            "turns": turns,
+            "turns": sum(len(conversation.turns) for conversation in dataset.conversations),
             "query_ms": {f"{lane}/{mode}": _latency(seconds) for (lane, mode), seconds in latencies.items()},
+            "extract_seconds": round(metered.seconds, 3),
+            "model_seconds": round(metered.model_seconds, 3),
+            "recorded_answers": metered.cost["recorded"],
         },
+        dead_letters=distilled.dead_letters,
     )
 
 
-class _MeteredExtractor:
-    """Adds up what an extractor's answers cost."""
+def beside_turns(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    """Lanes with raw turns beside them: plain retrieval at the same budget is what gems have to beat."""
+    return tuple(dict.fromkeys((*lanes, "turns")))
 
-    def __init__(self, extractor: Extractor) -> None:
-        self._extractor = extractor
-        self.cost: Counter[str] = Counter()
 
-    @property
-    def name(self) -> str:
-        return self._extractor.name
+class _Distilled(NamedTuple):
+    """What became of the turns; empty where only turns were searched."""
 
-    def extract(self, batch: Batch) -> Extraction:
-        extraction = self._extractor.extract(batch)
-        self.cost.update({name: int(extraction.cost.get(name, 0)) for name in ("calls", "tokens")})
-        return extraction
+    facts: Mapping[str, float] = {}
+    intervals: Mapping[str, Interval] = {}
+    references: Mapping[str, Any] = {}
+    dead_letters: Sequence[DeadLetter] = ()
+
+
+def _distilled(memory: NeuralStream, dataset: datasets.Dataset, metered: MeteredExtractor) -> _Distilled:
+    gems = [gem for one in dataset.conversations for gem in memory.gems(user_id=one.name, status=None)]
+    dead_letters = memory.parts.buffer.dead_letters()
+    dead = frozenset(letter.batch_id for letter in dead_letters)
+    turns = sum(len(conversation.turns) for conversation in dataset.conversations)
+    facts, intervals = gem_facts(gems, metered, dead, turns), {}
+    batches = read_reference_gems(dataset)
+    references: dict[str, Any] = {}
+    if batches:
+        found = agreement(metered.gems(dead), batches, memory.parts.embedder)
+        facts, intervals = facts | found.scores(), found.intervals(seed=SEED)
+        references = {"references_sha256": references_digest(batches), "similarity": SIMILARITY, "overlap": OVERLAP}
+    return _Distilled(facts, intervals, references, dead_letters)
 
 
 def _check(dataset: datasets.Dataset, modes: Sequence[str], lanes: Sequence[str]) -> None:

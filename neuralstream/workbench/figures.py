@@ -26,7 +26,7 @@ _STYLES = {
 _AXES = {
     "nDCG@10": "nDCG@10 (0 to 1)",
     "R@5": "R@5: share of the evidence in the first five hits (0 to 1)",
-    "evidence@500": "share of the evidence within 500 injected tokens (0 to 1)",
+    "evidence@1000": "share of the evidence within 1,000 injected tokens (0 to 1)",
 }
 
 

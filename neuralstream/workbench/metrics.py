@@ -43,7 +43,7 @@ __all__ = [
 BUDGETS = (500, 1000, 2000)
 """Injected tokens at which evidence is measured."""
 
-HEADLINE: Mapping[str, str] = {"turns": "nDCG@10", "gems": "evidence@500", "all": "evidence@500"}
+HEADLINE: Mapping[str, str] = {"turns": "nDCG@10", "gems": "evidence@1000", "all": "evidence@1000"}
 """The measure a lane's modes are compared by."""
 
 

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralstream.workbench import figures
-from neuralstream.workbench.report import candidate, comparison_rows, failing, gem_rows, verdict_rows
+from neuralstream.workbench.report import (
+    budget_rows,
+    candidate,
+    comparison_rows,
+    extractor_text,
+    failing,
+    gem_rows,
+    verdict_rows,
+)
 from neuralstream.workbench.runs import write_text
 
 if TYPE_CHECKING:
@@ -53,7 +61,8 @@ def write_page(run: Run, dataset: Dataset, path: Path | str) -> Path:
         f"<h1>{escape(data['name'])}: which retriever finds the evidence?</h1>",
         about,
         table_html(comparison_rows(run)),
-        table_html(gem_rows(run)),
+        *_titled("What distilling made and cost", gem_rows(run)),
+        *_titled("Evidence that fits into a budget, beside raw turns", budget_rows(run)),
         "<h2>Is the difference real?</h2>",
         table_html(verdict_rows(run)),
     ]
@@ -85,6 +94,11 @@ def table_html(rows: Sequence[Sequence[Any]]) -> str:
         return ""
     head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
     return f"<table><tr>{head}</tr>{''.join(_row(row) for row in rows[1:])}</table>"
+
+
+def _titled(title: str, rows: Sequence[Sequence[Any]]) -> list[str]:
+    table = table_html(rows)
+    return [f"<h2>{escape(title)}</h2>", table] if table else []
 
 
 def failing_html(failed: Iterable[QueryResult], dataset: Dataset) -> str:
@@ -141,7 +155,7 @@ def _provenance(run: Run) -> list[list[Any]]:
         ["settings digest", manifest["config_digest"]],
         ["core digest", manifest["core_digest"]],
         ["embedder", manifest["embedder"]["name"]],
-        ["extractor", manifest["extractor"]],
+        ["extractor", extractor_text(run)],
         ["arguments", ", ".join(f"{name} {value}" for name, value in manifest["arguments"].items())],
         ["bootstrap", f"{manifest['resamples']} resamples, seed {manifest['seeds']['bootstrap']}"],
         ["versions", ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())],

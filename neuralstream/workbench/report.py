@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from neuralstream.workbench.metrics import HEADLINE
+from neuralstream.config import Settings
+from neuralstream.workbench.metrics import BUDGETS, HEADLINE
 from neuralstream.workbench.runs import write_text
 from neuralstream.workbench.stats import MIN_CLUSTERS, Comparison, Verdict, compare, holm, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from neuralstream.workbench.runs import QueryResult, Run
 
 __all__ = [
     "Judged",
+    "budget_rows",
     "candidate",
     "comparison_rows",
+    "extractor_text",
     "failing",
     "format_table",
     "gem_rows",
@@ -32,7 +37,26 @@ __all__ = [
 
 _COLUMNS = ("P@5", "ceiling_P@5", "R@5", "R@10", "nDCG@10", "MRR", "evidence@500", "evidence@1000", "evidence@2000")
 _TITLES = {"ceiling_P@5": "of at most"}
-_GEM_FACTS = ("gems_per_100_turns", "source_turns_per_gem", "duplicates", "calls", "tokens")
+_GEM_FACTS: Mapping[str, str] = {
+    "gems_per_100_turns": "gems per 100 turns",
+    "source_turns_per_gem": "source turns per gem",
+    "injected_tokens_per_gem": "injected tokens per gem",
+    "duplicates": "duplicates",
+    "merged": "merged into older ones",
+    "superseded": "superseded",
+    "reference_recall": "recall of reference gems, by vectors",
+    "reference_precision": "precision, by vectors",
+    "reference_recall_words": "recall of reference gems, by words",
+    "reference_precision_words": "precision, by words",
+    "calls": "calls of the model",
+    "valid_answers": "share of answers that were valid as they came",
+    "repairs": "repairs",
+    "split": "batches halved",
+    "dead_letters": "dead letters",
+    "tokens": "tokens, in and out",
+    "tokens_per_gem": "tokens spent per gem",
+}
+"""What is shown of what distilling made and cost, and what it is called."""
 
 
 class Judged(NamedTuple):
@@ -68,11 +92,45 @@ def comparison_rows(run: Run) -> list[list[Any]]:
 
 
 def gem_rows(run: Run) -> list[list[Any]]:
-    """What distilling made and cost, one row; only the header where no lane with gems was evaluated."""
-    for _, _, overall, _ in _modes(run):
-        if _GEM_FACTS[0] in overall:
-            return [list(_GEM_FACTS), [overall[name] for name in _GEM_FACTS]]
-    return [list(_GEM_FACTS)]
+    """What distilling made and cost: a header, then a row per fact; only the header where gems were not evaluated.
+
+    None is a fact that there is not: reference gems that the set lacks, answers of a model that was not asked.
+    """
+    rows: list[list[Any]] = [["gems", "value", "95 % interval"]]
+    for _, _, overall, intervals in _modes(run):
+        if "gems_per_100_turns" in overall:
+            facts = [(name, title) for name, title in _GEM_FACTS.items() if name in overall]
+            return rows + [[title, overall[name], interval_text("", intervals.get(name))] for name, title in facts]
+    return rows
+
+
+def budget_rows(run: Run) -> list[list[Any]]:
+    """Is distilling worth it? The candidate's evidence at each budget: gems, or gems and turns, beside raw turns.
+
+    A header, then a row per lane with gems and budget; only the header where raw turns were not evaluated too. p is
+    corrected over the table (Holm).
+    """
+    rows: list[list[Any]] = [
+        ["lane", "mode", "budget", "evidence", "raw turns", "difference", "95 % interval", "p (Holm)", "verdict"]
+    ]
+    if "turns" not in run.lanes:
+        return rows
+    mode = candidate(run, "turns")
+    turns = run.of("turns", mode)
+    clusters = [one.conversation for one in turns]
+    pairs = []
+    for lane in (lane for lane in run.lanes if lane != "turns"):
+        for budget in BUDGETS:
+            name = f"evidence@{budget}"
+            ours = [one.scores[name] for one in run.of(lane, mode)]
+            pairs.append((lane, budget, compare(ours, [one.scores[name] for one in turns], clusters)))
+    corrected = holm([found.p for *_, found in pairs])
+    for (lane, budget, found), p in zip(pairs, corrected, strict=True):
+        there, raw = (run.metrics["lanes"][name][mode]["overall"][f"evidence@{budget}"] for name in (lane, "turns"))
+        said = verdict(found, p, len(pairs))
+        interval = interval_text("", found.interval)
+        rows.append([lane, mode, budget, there, raw, found.difference, interval, p_text(p), said])
+    return rows
 
 
 def judge(run: Run) -> list[Judged]:
@@ -144,14 +202,24 @@ def markdown(run: Run) -> str:
         f"{run.manifest['dataset']['cluster']}s; {data['queries_unscored']} have no evidence. "
         f"Data SHA-256 `{data['sha256']}`, settings `{run.metrics['config_digest']}`, "
         f"core `{run.manifest['core_digest']}`, embedder {run.manifest['embedder']['name']}, "
-        f"extractor {run.manifest['extractor']}, bootstrap seed {run.manifest['seeds']['bootstrap']}."
+        f"extractor {extractor_text(run)}, bootstrap seed {run.manifest['seeds']['bootstrap']}."
     )
     parts = [f"# {data['name']}", about, f"Made by `{_command(run)}`.", markdown_table(comparison_rows(run))]
     if len(gem_rows(run)) > 1:
-        parts.append(markdown_table(gem_rows(run)))
+        parts += ["## What distilling made and cost", markdown_table(gem_rows(run))]
+    if len(budget_rows(run)) > 1:
+        parts += ["## Evidence that fits into a budget, beside raw turns", markdown_table(budget_rows(run))]
     if len(verdict_rows(run)) > 1:
         parts += ["## Is the difference real?", markdown_table(verdict_rows(run))]
     return "\n\n".join(parts) + "\n"
+
+
+def extractor_text(run: Run) -> str:
+    """The extractor, with its prompt and the recorded answers it drew on where there are any."""
+    facts = run.manifest["distilling"]
+    told = [f"prompt {facts['prompt']}"] if "prompt" in facts else []
+    told += [f"cassette SHA-256 `{facts['cassette_sha256']}`"] if facts.get("cassette_sha256") else []
+    return f"{facts['name']} ({', '.join(told)})" if told else str(facts["name"])
 
 
 def write_markdown(run: Run, path: Path | str) -> Path:
@@ -175,7 +243,23 @@ def _command(run: Run) -> str:
     if data["split"] and not data["shipped"]:
         spec += f"@{data['split']}"
     modes, lanes = ",".join(asked["modes"]), ",".join(asked["lanes"])
-    return f"neuralstream eval --dataset {spec} --modes {modes} --lane {lanes} --out DIR"
+    given = "".join(f" --set {shlex.quote(text)}" for text in _set_options(run.manifest["settings"]))
+    return f"neuralstream eval --dataset {spec} --modes {modes} --lane {lanes}{given} --out DIR"
+
+
+def _set_options(settings: Mapping[str, Any]) -> list[str]:
+    """`name=value` for every recorded setting that is not the default; folders of this machine left out."""
+    defaults = Settings().model_dump(mode="json")
+    found = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            pairs = [(f"{name}.{key}", one, defaults[name][key]) for key, one in value.items()]
+        else:
+            pairs = [(name, value, defaults[name])]
+        for dotted, one, default in pairs:
+            if one not in (default, None) and dotted not in {"home", "cache_dir"}:
+                found.append(f"{dotted}={one if isinstance(one, str | int | float) else json.dumps(one)}")
+    return found
 
 
 def interval_text(measure: str, ends: Sequence[float] | None) -> str | None:

@@ -4,6 +4,7 @@
     metrics.json     what data, settings and recorded answers determine: the same bytes when run again
     per_query.jsonl  a line a query, lane and mode: what was ranked, with every signal's score, and what it scored
     timings.json     what clocks said
+    dead_letters.jsonl  a line a batch that could not be distilled, with its turns; only where there is one
 
 Each file is written beside its place and renamed; `metrics.json` comes last, so a folder that has it is complete.
 """
@@ -24,7 +25,10 @@ from neuralstream.errors import NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from neuralstream.capture.records import DeadLetter
+
 __all__ = [
+    "DEAD_LETTERS",
     "QueryResult",
     "RankedHit",
     "Run",
@@ -36,6 +40,8 @@ __all__ = [
     "write_run",
     "write_text",
 ]
+
+DEAD_LETTERS = "dead_letters.jsonl"
 
 _CORE = Path(__file__).parents[1]
 _NOT_CORE = frozenset({"workbench", "cli", "testing.py"})
@@ -87,6 +93,12 @@ class Run:
         """The lanes that were evaluated."""
         return tuple(self.metrics["lanes"])
 
+    @property
+    def dead_letters(self) -> int:
+        """Batches that could not be distilled."""
+        found = [mode["overall"] for lane in self.metrics["lanes"].values() for mode in lane.values()]
+        return max(int(overall.get("dead_letters", 0)) for overall in found)
+
     def of(self, lane: str, mode: str) -> tuple[QueryResult, ...]:
         """Results of one lane and mode, in the order the queries were asked."""
         return tuple(result for result in self.results if (result.lane, result.mode) == (lane, mode))
@@ -99,10 +111,15 @@ def write_run(
     metrics: Mapping[str, Any],
     results: Sequence[QueryResult],
     timings: Mapping[str, Any],
+    dead_letters: Sequence[DeadLetter] = (),
 ) -> Run:
-    """Write a run's four files into `out`, replacing an earlier run there."""
+    """Write a run's files into `out`, replacing an earlier run there."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "metrics.json").unlink(missing_ok=True)
+    for name in ("metrics.json", DEAD_LETTERS):
+        (out / name).unlink(missing_ok=True)
+    if dead_letters:
+        lines = (json.dumps(letter.to_dict(), ensure_ascii=False) for letter in dead_letters)
+        write_text(out / DEAD_LETTERS, "".join(f"{line}\n" for line in lines))
     write_text(out / "manifest.json", pretty(manifest))
     write_text(out / "per_query.jsonl", "".join(f"{_line(result)}\n" for result in results))
     write_text(out / "timings.json", pretty(timings))
@@ -142,11 +159,23 @@ def write_text(file: Path, text: str) -> Path:
 
 
 def run_digest(
-    data_sha256: str, config_digest: str, arguments: Mapping[str, Any], embedder_digest: str, extractor: str
+    data_sha256: str,
+    config_digest: str,
+    arguments: Mapping[str, Any],
+    embedder_digest: str,
+    distilling: Mapping[str, Any],
 ) -> str:
-    """Names a run by what determines it: data, settings, the core's sources, models, what was asked. 16 hex digits."""
+    """Names a run by what determines it. 16 hex digits.
+
+    Args:
+        data_sha256: of the data set.
+        config_digest: of the settings.
+        arguments: what was asked.
+        embedder_digest: of the embedding model.
+        distilling: what made gems and what they were held against: a manifest's "distilling".
+    """
     parts = json.dumps(
-        [data_sha256, config_digest, core_digest(), arguments, embedder_digest, extractor], sort_keys=True
+        [data_sha256, config_digest, core_digest(), arguments, embedder_digest, distilling], sort_keys=True
     )
     return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
