@@ -85,7 +85,11 @@ class LlmExtractor:
         """
         history, turns = number_turns(batch)
         asked = _Asking(self._model, self._prompt, self._settings.max_tokens)
-        drafts = asked.distil(turns, history)
+        try:
+            drafts = asked.distil(turns, history)
+        except ExtractionError as error:
+            error.cost = asked.cost()
+            raise
         gems: dict[str, Gem] = {}
         for draft in drafts:
             gem = make_gem(draft, batch, turns, model=self.name, prompt=self.prompt)
