@@ -83,7 +83,7 @@ class Distiller:
             self._buffer.give_back(batch, retry_in=_RETRY_SECONDS if patient else 0)
             raise
         except ExtractionError as error:
-            self._fail(batch, str(error), patient=patient)
+            self._fail(batch, str(error), patient=patient, answer=error.answer)
         except Exception as error:  # noqa: BLE001 - an extractor is foreign code: one bad batch must not stop the others
             self._fail(batch, f"{type(error).__name__}: {error}", patient=patient)
         else:
@@ -129,9 +129,9 @@ class Distiller:
         stored |= {record.id: Gem.from_dict(record.payload["data"]) for record in self._store.retrieve(GEMS, unread)}
         return tuple(stored[gem_id] for gem_id in kept if gem_id in stored)
 
-    def _fail(self, batch: LeasedBatch, reason: str, *, patient: bool) -> None:
+    def _fail(self, batch: LeasedBatch, reason: str, *, patient: bool, answer: str | None = None) -> None:
         wait = _RETRY_SECONDS * 2 ** (batch.attempts - 1) if patient else 0
-        if self._buffer.fail(batch, reason, retry_in=wait):
+        if self._buffer.fail(batch, reason, retry_in=wait, answer=answer):
             _log.error("batch %s of session %s is a dead letter: %s", batch.batch_id, batch.session, reason)
 
     def _answer(self, batch: LeasedBatch) -> tuple[Gem, ...] | None:

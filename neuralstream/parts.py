@@ -98,7 +98,9 @@ def open_parts(
             embedder = make_embedder(settings)
             opened.callback(getattr(embedder, "close", lambda: None))
         _check_tuned(settings, embedder)
-        extractor = extractor or make_extractor(settings)
+        if extractor is None:
+            extractor = make_extractor(settings)
+            opened.callback(getattr(extractor, "close", lambda: None))
         store = open_store(settings, fingerprint(embedder))
         opened.callback(store.close)
         buffer = open_buffer(settings, sole_owner=settings.qdrant_url is None, feeds=store_address(settings))

@@ -161,15 +161,16 @@ class Buffer(BufferClient):
         ]  # fmt: skip
         return bool(self._run(leases.DONE, keys, [batch.batch_id, self._owner]))
 
-    def fail(self, batch: LeasedBatch, reason: str, *, retry_in: float) -> bool:
+    def fail(self, batch: LeasedBatch, reason: str, *, retry_in: float, answer: str | None = None) -> bool:
         """Give a batch back after a failed try; True where it was the last try and the batch is a dead letter now.
 
         Args:
             batch: the leased batch.
             reason: why, for people.
             retry_in: seconds until somebody may try again.
+            answer: what the extractor got and could not use, kept in the dead letter.
         """
-        return self._release(batch, reason, self._settings.buffer.max_attempts, retry_in)
+        return self._release(batch, reason, self._settings.buffer.max_attempts, retry_in, answer)
 
     def give_back(self, batch: LeasedBatch, *, retry_in: float) -> None:
         """Give a batch back untouched, because a part it needs is down; the try does not count."""
@@ -360,9 +361,11 @@ class Buffer(BufferClient):
         head = [self._prefix, str(session), session.user_id, session.session_id, self._settings.batch_size]
         return self._run(script, keys, [*head, *arguments])
 
-    def _release(self, batch: LeasedBatch, reason: str, most_attempts: int, retry_in: float) -> bool:
+    def _release(
+        self, batch: LeasedBatch, reason: str, most_attempts: int, retry_in: float, answer: str | None = None
+    ) -> bool:
         keys = [self._batch(batch.batch_id), self._name("batches"), self._name("dead")]
-        arguments = [batch.batch_id, self._owner, reason, most_attempts, int(retry_in * 1000)]
+        arguments = [batch.batch_id, self._owner, reason, most_attempts, int(retry_in * 1000), answer or ""]
         return bool(self._run(leases.FAIL, keys, arguments))
 
     def _entries(self, session: SessionKey, entries: Sequence[str]) -> tuple[Turn, ...]:
@@ -383,6 +386,8 @@ class Buffer(BufferClient):
             with self._reaching():
                 entries, answer = self._redis.hmget(self._batch(fields["batch"]), "entries", "answer")
             turns = self._entries(session, (entries or "").split())
+            # One that was written by an earlier version has none of its own.
+            answer = fields.get("answer") or answer
             yield entry, DeadLetter(fields["batch"], session, fields["reason"], turns, answer)
 
     def _rewrite_batches(self, session: SessionKey, drop: set[str]) -> None:

@@ -119,9 +119,9 @@ return 1
 """
 )
 
-# KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try.
-# Most attempts of "0" gives the batch back without counting the try. Returns 1 where the batch became a dead letter;
-# its turns stay in the stream and its answer in the batch.
+# KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try, the answer that
+# could not be used. Most attempts of "0" gives the batch back without counting the try. Returns 1 where the batch became
+# a dead letter; its turns stay in the stream and its recorded answer in the batch.
 FAIL = (
     _NOW
     + """
@@ -132,7 +132,7 @@ if ARGV[4] == '0' then return 0 end
 if redis.call('HINCRBY', batch, 'attempts', 1) < tonumber(ARGV[4]) then return 0 end
 redis.call('ZREM', batches, ARGV[1])
 redis.call('XADD', dead, '*', 'batch', ARGV[1], 'user', redis.call('HGET', batch, 'user'),
-           'session', redis.call('HGET', batch, 'session'), 'reason', ARGV[3])
+           'session', redis.call('HGET', batch, 'session'), 'reason', ARGV[3], 'answer', ARGV[6])
 return 1
 """
 )

@@ -46,7 +46,7 @@ class Unindexed(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A batch that could not be distilled: why, its turns, and the answer that was recorded, if any."""
+    """A batch that could not be distilled: why, its turns, and the answer that could not be used or stored, if any."""
 
     batch_id: str
     session: SessionKey

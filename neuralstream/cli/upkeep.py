@@ -92,15 +92,18 @@ def reindex(call: Call, as_json: JsonOption = False) -> None:
 
 @command(dead_letters, "list")
 def list_dead_letters(call: Call, as_json: JsonOption = False) -> None:
-    """List the batches, each with its reason."""
+    """List the batches, each with its reason and what the model answered; `--json` has the turns too."""
     with call.open() as memory:
         letters = memory.dead_letters(user_id=call.user)
     if as_json:
         print_json([letter.to_dict() for letter in letters])
     else:
         print_table(
-            ("batch", "session", "turns", "reason"),
-            [(letter.batch_id, letter.session.session_id, len(letter.turns), letter.reason) for letter in letters],
+            ("batch", "session", "turns", "reason", "answer"),
+            [
+                (letter.batch_id, letter.session.session_id, len(letter.turns), letter.reason, letter.answer or "")
+                for letter in letters
+            ],
         )
 
 

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neuralstream.errors import ContextOverflowError, ExtractionError
 from neuralstream.extract.base import Extraction
 from neuralstream.extract.drafts import GemDraft, make_gem
 from neuralstream.extract.grounds import Grounds
-from neuralstream.extract.parse import Parsed, ParseError, parse_answer
+from neuralstream.extract.parse import ParseError, parse_answer
 from neuralstream.extract.schemas import SCHEMAS
 from neuralstream.extract.transcript import fence, number_turns, render_transcript, render_turn
 from neuralstream.llm import Answer, Request
@@ -97,6 +97,13 @@ class LlmExtractor:
         return Extraction(tuple(gems.values()), asked.cost())
 
 
+class _Wrong(NamedTuple):
+    """An answer that could not be used, and why."""
+
+    answer: str
+    reason: str
+
+
 @dataclass
 class _Asking:
     """One batch's calls, and what they cost."""
@@ -127,30 +134,46 @@ class _Asking:
             "recorded": self.recorded,
         }
 
-    def distil(self, turns: Mapping[int, Turn], history: Mapping[int, Turn]) -> list[GemDraft]:
-        """The gems of some turns, in as many calls as it takes."""
-        request, grounds = self._request(turns, history)
+    def distil(
+        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], wrong: _Wrong | None = None
+    ) -> list[GemDraft]:
+        """The gems of some turns, in as many calls as it takes; `wrong` is the answer they had before."""
+        request, grounds = self._request(turns, history, wrong)
         if request is None:
-            return self._halves(turns, history)
+            return self._halves(turns, history, wrong)
+        self.repairs += wrong is not None
         try:
             answer = self._answer(request)
         except ContextOverflowError:
             # The estimate was too low. Without history there is more room; then with fewer turns.
-            return self.distil(turns, {}) if grounds.history else self._halves(turns, history)
+            return self.distil(turns, {}, wrong) if grounds.history else self._halves(turns, history, wrong)
+        cut = answer.finish == "length"
         try:
             parsed = parse_answer(answer.text, grounds)
+            cut = cut or parsed.cut
         except ParseError as error:
-            if answer.finish == "length" and len(turns) > 1:
-                return self._halves(turns, history)
-            parsed = self._repair(turns, history, answer, error)
-        else:
-            if (parsed.cut or answer.finish == "length") and len(turns) > 1:
-                return self._halves(turns, history)
+            if not (cut and len(turns) > 1):
+                return self._again(turns, history, _Wrong(answer.text, str(error)), wrong)
+        if cut and len(turns) > 1:
+            return self._halves(turns, history)
         for reason in parsed.refused:
             _log.info("refused a gem of %s by %s: %s", self.prompt, self.model.name, reason)
         return list(parsed.drafts)
 
-    def _halves(self, turns: Mapping[int, Turn], history: Mapping[int, Turn]) -> list[GemDraft]:
+    def _again(
+        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], wrong: _Wrong, before: _Wrong | None
+    ) -> list[GemDraft]:
+        """Show the model what was wrong, once."""
+        if before is not None:
+            raise self._useless(wrong)
+        self.invalid += 1
+        return self.distil(turns, history, wrong)
+
+    def _halves(
+        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], wrong: _Wrong | None = None
+    ) -> list[GemDraft]:
+        if len(turns) == 1 and wrong is not None:
+            raise self._useless(wrong)
         if len(turns) == 1:
             number, turn = next(iter(turns.items()))
             size = count_tokens(render_turn(number, turn))
@@ -165,26 +188,9 @@ class _Asking:
         second = dict(islice(turns.items(), middle, None))
         return self.distil(first, history) + self.distil(second, {**history, **first})
 
-    def _repair(
-        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], answer: Answer, error: ParseError
-    ) -> Parsed:
-        """Ask once more, showing what was wrong."""
-        self.invalid += 1
-        self.repairs += 1
-        request, grounds = self._request(turns, history, _correction(answer.text, str(error)))
-        if request is None:
-            raise ExtractionError(f"{self.model.name} with prompt {self.prompt}: {error}", answer=answer.text)
-        try:
-            second = self._answer(request)
-            return parse_answer(second.text, grounds)
-        except ContextOverflowError as overflow:
-            raise ExtractionError(
-                f"{self.model.name} with prompt {self.prompt}: {error}", answer=answer.text
-            ) from overflow
-        except ParseError as again:
-            raise ExtractionError(
-                f"{self.model.name} with prompt {self.prompt}, asked twice: {again}", answer=second.text
-            ) from again
+    def _useless(self, wrong: _Wrong) -> ExtractionError:
+        said = wrong.answer.encode("utf-8", "replace").decode("utf-8").strip()
+        return ExtractionError(f"{self.model.name} with prompt {self.prompt}: {wrong.reason}", answer=said or None)
 
     def _answer(self, request: Request) -> Answer:
         answer = self.model.answer(request)
@@ -196,9 +202,10 @@ class _Asking:
         return answer
 
     def _request(
-        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], correction: str = ""
+        self, turns: Mapping[int, Turn], history: Mapping[int, Turn], wrong: _Wrong | None
     ) -> tuple[Request | None, Grounds]:
         """What to ask, with as much history as fits; None where the turns do not fit without any."""
+        correction = "" if wrong is None else _correction(wrong)
         room = self.model.context_tokens - self.max_tokens
         request = self._rendered(turns, {}, correction)
         kept: list[int] = []
@@ -234,14 +241,14 @@ class _Asking:
         )
 
 
-def _correction(answer: str, reason: str) -> str:
+def _correction(wrong: _Wrong) -> str:
     """What follows the prompt when it is asked again. The answer quotes the conversation, so it is fenced like it."""
     return "\n\n".join(
         (
             "",
             "Your last answer could not be used:",
-            fence([answer[: _SHOWN_ANSWER * CHARS_PER_TOKEN]]),
-            reason[: _SHOWN_REASON * CHARS_PER_TOKEN],
+            fence([wrong.answer[: _SHOWN_ANSWER * CHARS_PER_TOKEN]]),
+            wrong.reason[: _SHOWN_REASON * CHARS_PER_TOKEN],
             "Answer again, with JSON alone.",
         )
     )

@@ -196,6 +196,16 @@ def test_a_batch_that_keeps_failing_is_a_dead_letter_with_its_turns(buffer):
     assert drain(buffer) == [("batch", ids(0, 1, 2, 3, 4))]
 
 
+def test_a_dead_letter_keeps_the_answer_that_could_not_be_used(buffer):
+    """The last try's answer is in the dead letter, and no later try takes it for a recorded one."""
+    fill(buffer, range(5))
+    for answer in ("a poem", "a song", "a limerick"):
+        buffer.fail(buffer.lease(), "bad answer", retry_in=0, answer=answer)
+    assert [letter.answer for letter in buffer.dead_letters()] == ["a limerick"]
+    buffer.retry_dead_letters()
+    assert buffer.lease().answer is None
+
+
 def test_killed_workers_do_not_count_as_tries(buffer):
     """A batch that was leased again and again without an answer still has all its tries."""
     fill(buffer, range(5))

@@ -105,13 +105,14 @@ def test_dead_letters(cli, log, monkeypatch):
     """What could not be distilled is listed with its reason, and a retry says what failed again."""
 
     def broken(_batch):
-        raise ExtractionError("the model answered with a poem")
+        raise ExtractionError("the model answered with a poem", answer="Roses are red")
 
     monkeypatch.setattr("neuralstream.extract.make_extractor", lambda _settings: ScriptedExtractor(broken))
     assert cli("replay", log).code == 0
     letters = cli("deadletters", "list")
     assert letters.rows[0]["session"] == "s1"
     assert "poem" in letters.rows[0]["reason"]
+    assert letters.rows[0]["answer"] == "Roses are red"
     retried = cli("deadletters", "retry", "--json").json
     assert retried == {"retried": len(letters.rows), "failed_again": len(letters.rows)}
 
