@@ -119,9 +119,9 @@ return 1
 """
 )
 
-# KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try, the answer that
-# could not be used. Most attempts of "0" gives the batch back without counting the try. Returns 1 where the batch became
-# a dead letter; its turns stay in the stream and its recorded answer in the batch.
+# KEYS: batch, batches, dead letters. ARGV: batch id, owner, reason, most attempts, ms until the next try, and an answer
+# that could not be used. Most attempts of "0" gives the batch back without counting the try. Returns 1 where the batch
+# became a dead letter; its turns stay in the stream and its recorded answer in the batch.
 FAIL = (
     _NOW
     + """

@@ -1,10 +1,13 @@
 """What an answer looks like: JSON schemas by version, which a prompt names in its front matter.
 
-1. statement, kind and source turns alone: the fewest words a model has to write for a gem
+1. source turns, statement and kind alone: the fewest words a model has to write for a gem
 2. with importance, confidence and topics
 3. with the questions that a gem would answer
 4. like 2, after `drafts`: candidates in a line each, written before the gems are
 5. a list for each kind of gem, so that the model comes past each
+
+Source turns come first: a model that has named a turn writes about that turn, and goes on to the next. The other way
+round a small one writes a single statement and cites everything.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ KIND_KEYS: Mapping[str, GemTag] = {
 
 _GEMS_PER_TURN = 2
 """Most gems a schema allows: a small model that repeats itself stops there instead of at the end of its context."""
+
+_TURNS_PER_GEM = 3
+"""Most turns a gem can cite: what rests on more is a summary."""
 
 _TEXT = {"type": "string"}
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
@@ -53,7 +59,7 @@ class AnswerSchema(NamedTuple):
                 "type": "array",
                 "items": {"type": "integer", "enum": list(numbers)},
                 "minItems": 1,
-                "maxItems": len(numbers),
+                "maxItems": min(_TURNS_PER_GEM, len(numbers)),
             },
             "importance": _SHARE,
             "confidence": _SHARE,
@@ -67,7 +73,7 @@ class AnswerSchema(NamedTuple):
         return _object(({"drafts": {**_TEXTS, "maxItems": gems["maxItems"]}} if self.drafts else {}) | {"gems": gems})
 
 
-_BRIEF = ("content", "tags", "source_turns")
+_BRIEF = ("source_turns", "content", "tags")
 _FULL = (*_BRIEF, "importance", "confidence", "topics")
 
 SCHEMAS: Mapping[int, AnswerSchema] = {
@@ -75,7 +81,7 @@ SCHEMAS: Mapping[int, AnswerSchema] = {
     2: AnswerSchema(_FULL),
     3: AnswerSchema((*_FULL, "questions")),
     4: AnswerSchema(_FULL, drafts=True),
-    5: AnswerSchema(("content", "source_turns", "importance"), by_kind=True),
+    5: AnswerSchema(("source_turns", "content", "importance"), by_kind=True),
 }
 
 
