@@ -90,7 +90,7 @@ class Prompt:
     @property
     def digest(self) -> str:
         """SHA-256 of what a model sees of it: its words and its schema."""
-        seen = json.dumps([self.system, self.user, SCHEMAS[self.schema].fields], sort_keys=True)
+        seen = json.dumps([self.system, self.user, SCHEMAS[self.schema].json_schema((0,))], sort_keys=True)
         return hashlib.sha256(seen.encode()).hexdigest()
 
     @property

@@ -1,6 +1,6 @@
 """What an answer looks like: JSON schemas by version, which a prompt names in its front matter.
 
-1. source turns, statement and kind alone: the fewest words a model has to write for a gem
+1. one source turn, statement and kind: the fewest words a model has to write for a gem
 2. with importance, confidence and topics
 3. with the questions that a gem would answer
 4. like 2, after `drafts`: candidates in a line each, written before the gems are
@@ -32,7 +32,7 @@ _GEMS_PER_TURN = 2
 """Most gems a schema allows: a small model that repeats itself stops there instead of at the end of its context."""
 
 _TURNS_PER_GEM = 3
-"""Most turns a gem can cite: what rests on more is a summary."""
+"""Most turns a gem can cite, but for version 1: what rests on more is a summary."""
 
 _TEXT = {"type": "string"}
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
@@ -40,9 +40,10 @@ _TEXTS = {"type": "array", "items": _TEXT, "maxItems": 5}
 
 
 class AnswerSchema(NamedTuple):
-    """The fields of a gem, and whether gems stand after drafts or by kind."""
+    """The fields of a gem, the most turns it cites, and whether gems stand after drafts or by kind."""
 
     fields: tuple[str, ...]
+    turns: int = _TURNS_PER_GEM
     drafts: bool = False
     by_kind: bool = False
 
@@ -59,7 +60,7 @@ class AnswerSchema(NamedTuple):
                 "type": "array",
                 "items": {"type": "integer", "enum": list(numbers)},
                 "minItems": 1,
-                "maxItems": min(_TURNS_PER_GEM, len(numbers)),
+                "maxItems": min(self.turns, len(numbers)),
             },
             "importance": _SHARE,
             "confidence": _SHARE,
@@ -77,7 +78,7 @@ _BRIEF = ("source_turns", "content", "tags")
 _FULL = (*_BRIEF, "importance", "confidence", "topics")
 
 SCHEMAS: Mapping[int, AnswerSchema] = {
-    1: AnswerSchema(_BRIEF),
+    1: AnswerSchema(_BRIEF, turns=1),
     2: AnswerSchema(_FULL),
     3: AnswerSchema((*_FULL, "questions")),
     4: AnswerSchema(_FULL, drafts=True),
