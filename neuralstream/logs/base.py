@@ -66,7 +66,9 @@ class Log:
         max_tool_chars: characters kept of a tool's result; 0 keeps the call alone.
         branches: also read the branches that the conversation left.
         problems: what could not be read.
+        rotated: earlier pieces of the file, oldest first, that are read before it.
         usage: context use after a turn, by turn id, where the log tells.
+        ended: ids of turns that the log says are over; nothing joins them, however the log grows.
         used: records that are part of a turn.
         skipped: records that are no conversation, or lie on a branch that was not asked for.
     """
@@ -78,14 +80,17 @@ class Log:
     unit: Unit = "exchange"
     max_tool_chars: int = 400
     branches: bool = False
+    rotated: tuple[Path, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     usage: dict[str, Usage] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
     used: int = 0
     skipped: int = 0
 
     def __iter__(self) -> Iterator[Turn]:
         self.problems.clear()
         self.usage.clear()
+        self.ended.clear()
         self.used = self.skipped = 0
         yield from self.reader(self)
 
@@ -167,6 +172,7 @@ class Message:
         line: where it was read.
         at: aware UTC, or None where the log has no time.
         speaker: a name where the log has one.
+        last: the log says that the turn ends with it.
     """
 
     role: Role
@@ -175,6 +181,7 @@ class Message:
     line: int
     at: datetime | None = None
     speaker: str | None = None
+    last: bool = False
 
 
 class Assembled(NamedTuple):
@@ -213,6 +220,8 @@ def assemble(
                 time_estimated=known is None,
                 source=f"{log.format}:{path}#{group[0].line}",
             )
+            if group[-1].last:
+                log.ended.add(turn.turn_id)
             yield Assembled(turn, max(message.line for message in group))
 
 

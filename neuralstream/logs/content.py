@@ -11,7 +11,7 @@ from typing import Any
 from neuralstream.logs.base import stable_id
 from neuralstream.logs.files import decode
 
-__all__ = ["content_text", "record_session", "tool_line"]
+__all__ = ["content_text", "excerpt", "record_session", "tool_line"]
 
 _ARGUMENT_CHARS = 120
 
@@ -31,6 +31,12 @@ def content_text(content: Any) -> str:
             case {"type": "text" | "input_text" | "output_text", "text": str() as text}:
                 texts.append(text)
     return "\n".join(text for text in texts if text.strip()).strip()
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The start of a text on one line, at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def record_session(record: Mapping[str, Any], path: Path, line: int, messages: Sequence[Any]) -> str:
@@ -64,16 +70,11 @@ def tool_line(name: Any, arguments: Any, result: str | None, *, failed: bool = F
         )
     else:
         shown = "" if arguments is None else str(arguments)
-    call = f"{name if isinstance(name, str) and name else 'tool'}({_cut(shown, _ARGUMENT_CHARS)})"
+    call = f"{name if isinstance(name, str) and name else 'tool'}({excerpt(shown, _ARGUMENT_CHARS)})"
     if result is None or max_chars == 0:
         return call
-    return f"{call} -> {'error: ' if failed else ''}{_cut(result, max_chars)}".rstrip()
+    return f"{call} -> {'error: ' if failed else ''}{excerpt(result, max_chars)}".rstrip()
 
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _cut(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

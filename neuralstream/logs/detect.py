@@ -8,9 +8,23 @@ from types import MappingProxyType
 from typing import Any
 
 from neuralstream.errors import LogFormatError
-from neuralstream.logs import locomo, longmemeval, memredis, native, openai, openclaw, sharegpt
+from neuralstream.logs import (
+    chatgpt,
+    claude_ai,
+    claude_code,
+    codex,
+    engram,
+    locomo,
+    longmemeval,
+    memredis,
+    native,
+    openai,
+    openclaw,
+    sharegpt,
+)
 from neuralstream.logs.base import Log
 from neuralstream.logs.files import log_files, read_lines, read_records
+from neuralstream.logs.openclaw_database import is_database
 
 __all__ = ["FORMATS", "detect_format"]
 
@@ -20,6 +34,11 @@ FORMATS = MappingProxyType(
         for chosen in (
             native.FORMAT,
             openclaw.FORMAT,
+            claude_code.FORMAT,
+            codex.FORMAT,
+            chatgpt.FORMAT,
+            claude_ai.FORMAT,
+            engram.FORMAT,
             memredis.FORMAT,
             openai.FORMAT,
             sharegpt.FORMAT,
@@ -49,6 +68,8 @@ def detect_format(path: Path | str) -> str:
     probe = Log(path, "unknown", lambda _: iter(()))
     files = log_files(probe)
     for file in files:
+        if is_database(file):
+            return openclaw.FORMAT.name
         # A damaged first line may look like the start of an array: then the lines are tried one by one.
         for lines_only in (False, True):
             for _, value in islice(read_records(probe, file, lines_only=lines_only), _PEEK):

@@ -1,21 +1,37 @@
-"""Reading files of JSON that may be damaged: torn, truncated, badly encoded, or still being written."""
+"""Reading files of JSON that may be damaged: torn, truncated, badly encoded, or still being written.
+
+gzip, zstd and the zip files of chat exports are read as they are; a file in a zip has the path `export.zip/name.json`.
+"""
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
+import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import zstandard
 
 from neuralstream.errors import LogFormatError
 from neuralstream.logs.base import Log
 
-__all__ = ["Record", "decode", "log_files", "read_lines", "read_records"]
+__all__ = ["EXPORT_FILES", "SESSION_FILES", "Record", "decode", "log_files", "read_lines", "read_records", "unpacked"]
+
+SESSION_FILES = ("*.jsonl", "*.jsonl.gz", "*.jsonl.zst", "*.sqlite")
+"""Names of session files in a folder."""
+
+EXPORT_FILES = "conversations*.json"
+"""Names of what holds the conversations in a chat export: one file, or numbered ones."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstandard.ZstdError)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s*")
 _JSON = json.JSONDecoder(strict=False)
@@ -29,38 +45,48 @@ class Record(NamedTuple):
 
 
 def log_files(log: Log, folder: Path | None = None) -> list[Path]:
-    """The files of a log: itself, or every `.jsonl` and `.jsonl.gz` below a folder, sorted.
+    """The files of a log, sorted: itself, the session files below a folder, or the conversations of an export.
 
     Raises:
-        LogFormatError: the folder holds none.
+        LogFormatError: the folder, or the zip file, holds none.
     """
     root = folder or log.path
+    if zipfile.is_zipfile(root):
+        with zipfile.ZipFile(root) as archive:
+            found = sorted(root / name for name in archive.namelist() if Path(name).match(EXPORT_FILES))
+        if not found:
+            raise LogFormatError(f"{root} holds no {EXPORT_FILES}; name the zip file of a chat export, or unpack it")
+        return found
     if not root.is_dir():
         return [root]
-    found = sorted(path for pattern in ("*.jsonl", "*.jsonl.gz") for path in root.rglob(pattern))
+    found = sorted(path for pattern in (*SESSION_FILES, EXPORT_FILES) for path in root.rglob(pattern) if path.is_file())
     if not found:
         raise LogFormatError(f"{root} holds no .jsonl file; name a file, or the folder that holds the sessions")
     return found
 
 
 def read_lines(log: Log, path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not blank, with their numbers; gzip is unpacked, damaged bytes are replaced.
+    """The lines of a file that are not blank, with their numbers; what is packed is unpacked, bad bytes are replaced.
+
+    Lines of the log's `rotated` files come first, and count.
 
     Raises:
         LogFormatError: the log's only file cannot be read; one of several is a problem of the log.
     """
     number = 0
-    try:
-        with path.open("rb") as plain:
-            packed = plain.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-            for number, raw in enumerate(gzip.GzipFile(fileobj=plain) if packed else plain, 1):
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").replace("\0", "").strip()
-                if text:
-                    yield number, text
-    except (OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno and path == log.path:
-            raise LogFormatError(f"cannot read {path}: {error.strerror}; name an existing log") from error
-        log.problem(number + 1, f"the file breaks off: {error}", path)
+    for piece in (*log.rotated, path):
+        encoding = "utf-8-sig"
+        try:
+            with ExitStack() as opened:
+                for number, raw in enumerate(_open(piece, opened), number + 1):  # noqa: B020 - counting goes on
+                    text = raw.decode(encoding, errors="replace").replace("\0", "").strip()
+                    encoding = "utf-8"
+                    if text:
+                        yield number, text
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno and piece == log.path:
+                raise LogFormatError(f"cannot read {path}: {error.strerror}; name an existing log") from error
+            log.problem(number + 1, f"the file breaks off: {error}", piece)
 
 
 def read_records(log: Log, path: Path, *, lines_only: bool = False) -> Iterator[Record]:
@@ -86,6 +112,24 @@ def read_records(log: Log, path: Path, *, lines_only: bool = False) -> Iterator[
             log.problem(number, f"not JSON: {error}", path)
 
 
+def unpacked(packed: bytes) -> bytes:
+    """Bytes that may be packed with zstd, unpacked.
+
+    Raises:
+        ValueError: they are damaged.
+    """
+    if not packed.startswith(_ZSTD_MAGIC):
+        return packed
+    unpacking = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        plain = unpacking.decompress(packed)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"damaged zstd data: {error}") from error
+    if not unpacking.eof:
+        raise ValueError("zstd data breaks off")
+    return plain
+
+
 def decode(text: str) -> Any:
     """A JSON value, without the NULs and lone surrogates that no store can hold.
 
@@ -96,6 +140,21 @@ def decode(text: str) -> Any:
     if end != len(text):
         raise ValueError(f"extra text after column {end}")
     return value
+
+
+def _open(path: Path, opened: ExitStack) -> Iterable[bytes]:
+    """A file's unpacked lines; `opened` closes it."""
+    archive = next((parent for parent in path.parents if parent.is_file()), None)
+    if archive is not None:
+        pack = opened.enter_context(zipfile.ZipFile(archive))
+        return opened.enter_context(pack.open(path.relative_to(archive).as_posix()))
+    plain = opened.enter_context(path.open("rb"))
+    start = plain.peek(len(_ZSTD_MAGIC))
+    if start.startswith(_GZIP_MAGIC):
+        return opened.enter_context(gzip.GzipFile(fileobj=plain))
+    if start.startswith(_ZSTD_MAGIC):
+        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True))
+    return plain
 
 
 def _read_document(log: Log, path: Path, numbers: Sequence[int], text: str) -> Iterator[Record]:

@@ -76,13 +76,23 @@ def _turns(log: Log, records: Iterable[Record]) -> Iterator[Turn]:
         sessions[said.session].append(said)
     for session, messages in sessions.items():
         for turn, _ in assemble(
-            [said.message for said in messages],
+            [said.message for said in _behind_questions(messages)],
             log,
             session_id=session.session_id,
             path=log.path,
             user_id=session.user_id,
         ):
             yield turn
+
+
+def _behind_questions(messages: list[_Said]) -> list[_Said]:
+    """A reply that came after the next question stands behind its own, which has the same turn number."""
+    asked = {said.turn: place for place, said in enumerate(messages) if said.turn and said.message.role == "user"}
+    places = [
+        place if said.message.role == "user" else min(place, asked.get(said.turn, place))
+        for place, said in enumerate(messages)
+    ]
+    return [messages[place] for place in sorted(range(len(messages)), key=places.__getitem__)]
 
 
 def _said(record: Record, log: Log) -> list[_Said]:
@@ -104,7 +114,14 @@ def _said(record: Record, log: Log) -> list[_Said]:
             session,
             at,
             turn if isinstance(turn, int) else 0,
-            Message(role, text, stable_id(FORMAT.name, *session, at, turn, role, text), record.line, at),
+            Message(
+                role,
+                text,
+                stable_id(FORMAT.name, *session, at, turn, role, text),
+                record.line,
+                at,
+                last=role == "assistant",
+            ),
         )
         for role, text in parts
     ]

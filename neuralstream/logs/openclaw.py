@@ -1,4 +1,6 @@
-"""Session files of OpenClaw and pi: JSON lines, a header and a tree of entries; version 1 is linear and has no ids.
+"""Sessions of OpenClaw and pi: JSON lines or OpenClaw's database, each session a header and a tree of entries.
+
+Version 1 is linear and has no ids.
 
 A conversation is the path from the last entry, where the session stands, up to the root; other branches are what the
 user went back from. An entry whose parent was lost is taken to follow the entry before it. A turn's id is the session's
@@ -18,6 +20,7 @@ from neuralstream.hosttext import is_noise, strip_host_text
 from neuralstream.logs.base import Format, Log, assemble, read_time, stable_id
 from neuralstream.logs.content import content_text
 from neuralstream.logs.files import log_files, read_records
+from neuralstream.logs.openclaw_database import Stored, database_entries, is_database
 from neuralstream.logs.transcript import Place, Transcript
 from neuralstream.tokens import count_tokens
 from neuralstream.types import Turn, Usage
@@ -28,6 +31,9 @@ _PI_FILE = re.compile(r"\d{4}-\d\d-\d\dT[^_]*_(.+)")
 """pi puts a timestamp before the session's id."""
 
 _TOPIC = re.compile(r"-topic-.+$")
+_FINAL = ("stop", "length", "aborted")
+"""Reasons to stop that end a turn; after an error the host tries again."""
+
 _MIRROR = ("openclaw", "delivery-mirror")
 """Provider and model of a row that repeats what was delivered to a channel."""
 
@@ -35,17 +41,23 @@ _MIRROR = ("openclaw", "delivery-mirror")
 def _read(log: Log) -> Iterator[Turn]:
     for file in log_files(log):
         trees: defaultdict[str, _Tree] = defaultdict(_Tree)
-        session_id = _file_session(file)
-        for line, value in read_records(log, file, lines_only=True):
+        for session_id, line, value in database_entries(log, file) if is_database(file) else _file_entries(log, file):
             if not isinstance(value, dict) or not isinstance(value.get("type"), str):
                 log.problem(line, "not an entry: it is no object with a type", file)
             elif value["type"] == "session":
-                session_id = _header_session(value, file)
                 log.skipped += 1
             elif not trees[session_id].add(line, value):
                 log.problem(line, f"entry id {_key(value)!r} was used before", file)
         for session_id, tree in trees.items():
             yield from _turns(log, file, session_id, tree.entries)
+
+
+def _file_entries(log: Log, file: Path) -> Iterator[Stored]:
+    session_id = _file_session(file)
+    for line, value in read_records(log, file, lines_only=True):
+        if isinstance(value, dict) and value.get("type") == "session":
+            session_id = _header_session(value, file)
+        yield Stored(session_id, line, value)
 
 
 def _recognises(value: Any) -> bool:
@@ -180,6 +192,8 @@ class _Stretch:
         calls = [block for block in blocks if isinstance(block, dict) and block.get("type") == "toolCall"]
         for call in calls:
             self.transcript.call(call.get("id"), call.get("name"), call.get("arguments"), place)
+        if message.get("stopReason") in _FINAL and not calls:
+            self.transcript.end()
         return bool(words or calls)
 
     def _place(self, entry: _Entry, message: Mapping[str, Any]) -> Place:
@@ -229,4 +243,5 @@ def _file_session(file: Path) -> str:
 
 
 def _stem(file: Path) -> str:
-    return file.name.removesuffix(".gz").removesuffix(".jsonl") or "session"
+    """The file's name without what packing, rotating and archiving put behind it."""
+    return file.name.partition(".jsonl")[0] or "session"

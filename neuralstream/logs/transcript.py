@@ -49,6 +49,11 @@ class Transcript:
         self._open[str(call_id)] = _Call(len(self.messages), name, arguments)
         self.say("tool", tool_line(name, arguments, None, max_chars=self._max_chars), place)
 
+    def end(self) -> None:
+        """Take note that the log says the turn is over."""
+        if self.messages:
+            self.messages[-1] = replace(self.messages[-1], last=True)
+
     def result(self, call_id: Any, name: Any, text: str, place: Place, *, failed: bool = False) -> None:
         """Complete the call it answers; a result without a call is a line of its own."""
         call = self._open.pop(str(call_id), None)

@@ -12,6 +12,11 @@ from neuralstream.types import Usage
 EXAMPLES = {
     "native": {"turn_id": "t", "session_id": "s", "parts": [{"role": "user", "text": "x"}]},
     "openclaw": {"type": "session", "version": 3, "id": "s"},
+    "claude-code": {"type": "user", "uuid": "u", "sessionId": "s"},
+    "codex": {"type": "session_meta", "payload": {"id": "s"}},
+    "chatgpt": {"id": "c", "mapping": {}},
+    "claude-ai": {"uuid": "c", "chat_messages": []},
+    "engram": {"nodes": [{"type": "Conversation", "content": '{"q": "x", "a": "y"}'}]},
     "memredis": {"role": "user", "content": "x", "timestamp": 1770717600},
     "openai": {"messages": [{"role": "user", "content": "x"}]},
     "sharegpt": {"conversations": [{"from": "human", "value": "x"}]},

@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralstream.errors import LogFormatError
+from neuralstream.logs import read_log
 from neuralstream.logs.base import Log
 from neuralstream.logs.files import decode, log_files, read_lines, read_records
 
@@ -101,3 +103,23 @@ def test_missing_files(tmp_path):
     assert [problem.file for problem in folder.problems] == ["gone.jsonl"]
     with pytest.raises(LogFormatError, match=r"holds no \.jsonl"):
         log_files(folder)
+
+
+def test_zstd_is_unpacked(write):
+    """Packed as a whole or in pieces put behind each other."""
+    lines = b'{"messages": [{"role": "user", "content": "x"}]}\n'
+    path = write("a.jsonl.zst", zstandard.compress(lines) + zstandard.compress(lines))
+    assert [turn.text for turn in read_log(path)] == ["x", "x"]
+
+
+def test_damaged_zstd_is_a_problem(write):
+    """It says where it breaks off, and ends no reading of a folder."""
+    assert _records(write("a.jsonl.zst", zstandard.compress(b"[1]")[:6] + b"nonsense")) == ([], [1])
+
+
+def test_rotated_pieces_are_read_first(write):
+    """A file and its earlier pieces are one sequence of lines; a piece that is gone is a problem."""
+    old, new = write("a.jsonl.1", "1\n2\n"), write("a.jsonl", "3\n")
+    log = Log(new, "x", lambda _: iter(()), rotated=(old.with_name("gone"), old))
+    assert [tuple(record) for record in read_records(log, new)] == [(1, 1), (2, 2), (3, 3)]
+    assert len(log.problems) == 1

@@ -57,6 +57,16 @@ def test_turn_numbers_may_be_missing():
     assert _texts(list_log("mem:ana", _strings(entries[::-1]))) == [["a", "b"], ["c", "d"]]
 
 
+def test_a_late_reply_joins_its_own_question():
+    """Questions may be asked before the first is answered; the turn number tells which one a reply is to."""
+    question, reply, second, last = (dict(entry) for entry in MESSAGES)
+    reply["timestamp"] = "2026-02-10T10:06:00Z"
+    entries = _strings([question, second, reply, last | {"timestamp": "2026-02-10T10:07:00Z"}])
+    log = list_log("mem:ana", entries)
+    assert _texts(log) == [["a", "b"], ["c", "d"]]
+    assert len(log.ended) == 2
+
+
 def test_whole_exchanges(write):
     """An entry may hold both sides; its user and conversation are its own."""
     (turn,) = read_log(write("dump.json", json.dumps(_strings([EXCHANGE]))))

@@ -240,6 +240,22 @@ def test_one_file_may_hold_several_sessions(write):
     assert [problem.reason for problem in log.problems] == ["entry id 'a1' was used before"]
 
 
+@pytest.mark.parametrize("ending", ["gz", "1", "reset.2026-02-23T10-00-00.000Z"])
+def test_a_file_that_was_put_away_keeps_its_session(write, ending):
+    """Rotating, packing and archiving change a file's name, and no id."""
+    path = write(f"s9.jsonl.{ending}", [_entry("a1", None, "user", "x")])
+    assert [turn.turn_id for turn in _read(path)[0]] == ["s9:a1"]
+
+
+def test_the_end_of_a_turn_is_known(write):
+    """A stop reason ends a turn; a tool call, an error or no reason leaves it open."""
+    session = [HEADER]
+    for place, reason in enumerate(["stop", "toolUse", "error", None, "aborted", "length"]):
+        session.append(_entry(f"a{place}", session[-1].get("id") if place else None, "user", "x"))
+        session.append(_entry(f"b{place}", f"a{place}", "assistant", "y", stopReason=reason))
+    assert _read(write("s.jsonl", session))[1].ended == {"s1:a0", "s1:a4", "s1:a5"}
+
+
 def test_utterances_on_request(write):
     """By utterance, each message is a turn, tools with the words before them."""
     turns, _ = _read(write("s.jsonl", SESSION), unit="utterance")
