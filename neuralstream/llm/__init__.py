@@ -18,20 +18,46 @@ from neuralstream.llm.calls import Calls, CountedModel
 if TYPE_CHECKING:
     from neuralstream.config import Settings
 
-__all__ = ["Answer", "Calls", "CountedModel", "LanguageModel", "Request", "make_language_model"]
+__all__ = ["Answer", "Calls", "CountedModel", "LanguageModel", "Request", "live_model", "make_language_model"]
 
 
 def make_language_model(settings: Settings) -> CountedModel:
-    """The model that the settings name.
+    """The model that the settings name, its calls counted: asked live, recorded, or replayed.
 
     Raises:
-        MissingPartError: they name no server.
+        MissingPartError: they name no server, and it is not replayed.
+        InputError: the cassette has a line that is no recording.
     """
-    from neuralstream.llm.ollama import OllamaModel
+    if settings.llm.mode == "live" or settings.llm.cassette is None:
+        return CountedModel(live_model(settings))
+    from neuralstream.llm.cassette import Cassette
+    from neuralstream.llm.recorded import RecordedModel
 
-    if settings.ollama_url is None:
-        raise MissingPartError(
-            f"no language model is configured: set ollama_url, such as http://localhost:11434, where "
-            f"`ollama pull {settings.gem_model}` was run"
+    live = live_model(settings) if settings.llm.mode == "record" else None
+    return CountedModel(RecordedModel(Cassette(settings.llm.cassette), settings.gem_model, settings.llm, live))
+
+
+def live_model(settings: Settings) -> LanguageModel:
+    """The model on its server: the OpenAI-compatible one, or Ollama's.
+
+    Raises:
+        MissingPartError: the settings name no server.
+    """
+    if settings.openai_url is not None:
+        from neuralstream.llm.openai_compatible import OpenAICompatibleModel
+
+        key = settings.openai_api_key
+        return OpenAICompatibleModel(
+            settings.openai_url.get_secret_value(),
+            settings.gem_model,
+            settings.llm,
+            api_key=key.get_secret_value() if key else None,
         )
-    return CountedModel(OllamaModel(settings.ollama_url.get_secret_value(), settings.gem_model, settings.llm))
+    if settings.ollama_url is not None:
+        from neuralstream.llm.ollama import OllamaModel
+
+        return OllamaModel(settings.ollama_url.get_secret_value(), settings.gem_model, settings.llm)
+    raise MissingPartError(
+        f"no language model is configured: set ollama_url, such as http://localhost:11434, where "
+        f"`ollama pull {settings.gem_model}` was run; or openai_url, or llm.mode = 'replay' with llm.cassette"
+    )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import astuple, dataclass
+from operator import add
+from typing import Self
 
 from neuralstream.errors import ContextOverflowError, MissingPartError
 from neuralstream.llm.base import Answer, LanguageModel, Request
 
-__all__ = ["Calls", "CountedModel", "Outcome"]
-
-Outcome = Literal["ok", "length", "overflow", "failed"]
+__all__ = ["Calls", "CountedModel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,9 @@ class Calls:
     def total(self) -> int:
         """Calls, however they ended."""
         return self.ok + self.length + self.overflow + self.failed
+
+    def __add__(self, other: Calls) -> Calls:
+        return Calls(*map(add, astuple(self), astuple(other)))
 
 
 class CountedModel:
@@ -76,12 +78,21 @@ class CountedModel:
         try:
             answer = self.model.answer(request)
         except ContextOverflowError:
-            self._count("overflow")
+            self._add(Calls(overflow=1))
             raise
         except MissingPartError:
-            self._count("failed")
+            self._add(Calls(failed=1))
             raise
-        self._count("ok" if answer.finish == "stop" else "length", answer)
+        self._add(
+            Calls(
+                ok=int(answer.finish == "stop"),
+                length=int(answer.finish == "length"),
+                recorded=int(answer.recorded),
+                prompt_tokens=answer.prompt_tokens,
+                answer_tokens=answer.answer_tokens,
+                seconds=answer.seconds,
+            )
+        )
         return answer
 
     def close(self) -> None:
@@ -94,15 +105,6 @@ class CountedModel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _count(self, outcome: Outcome, answer: Answer | None = None) -> None:
+    def _add(self, calls: Calls) -> None:
         with self._lock:
-            was = self._calls
-            added = {outcome: getattr(was, outcome) + 1}
-            if answer is not None:
-                added |= {
-                    "recorded": was.recorded + answer.recorded,
-                    "prompt_tokens": was.prompt_tokens + answer.prompt_tokens,
-                    "answer_tokens": was.answer_tokens + answer.answer_tokens,
-                    "seconds": was.seconds + answer.seconds,
-                }
-            self._calls = replace(was, **added)
+            self._calls += calls
