@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from neuralstream.extract.schemas import KIND_KEYS
@@ -49,30 +49,46 @@ def read_answer(text: str) -> Written:
         raise ParseError("The answer is empty.")
     found: list[Mapping[str, Any]] | None = None
     cut = echoed = False
+    for value in _values(said):
+        items = _items(value.read)
+        if items is None:
+            echoed = echoed or (isinstance(value.read, dict) and "properties" in value.read)
+            continue
+        found = (found or []) + items
+        cut = value.cut
+        if value.repaired:
+            break
+    if found is not None and (found or not cut):
+        return Written(tuple(found), cut)
+    if cut:
+        raise ParseError("The answer breaks off before its first gem is whole.")
+    if echoed:
+        raise ParseError("The JSON schema came back instead of gems that follow it.")
+    raise ParseError('There is no JSON object with a list "gems" in the answer.')
+
+
+class _Value(NamedTuple):
+    """A JSON value in a text: what it is, whether it breaks off, and whether it had to be repaired to its end."""
+
+    read: Any
+    cut: bool = False
+    repaired: bool = False
+
+
+def _values(said: str) -> Iterator[_Value]:
+    """The JSON values in a text, in order; after one that had to be repaired come those inside it."""
     position, decoder = 0, json.JSONDecoder()
     for _ in range(_MOST_STARTS):
         start = _START.search(said, position)
         if start is None:
-            break
+            return
         try:
-            value, position = decoder.raw_decode(said, start.start())
+            read, position = decoder.raw_decode(said, start.start())
+            yield _Value(read)
         except (ValueError, RecursionError):
-            value, position = _repaired(said[start.start() :]), start.end()
-            items = _items(value)
-            if items is not None:
-                cut = _breaks_off(said[start.start() :])
-                found = (found or []) + (items if not cut or said.rstrip(", \n").endswith("}") else items[:-1])
-                break
-        else:
-            items = _items(value)
-            if items is not None:
-                found = (found or []) + items
-        echoed = echoed or (items is None and isinstance(value, dict) and "properties" in value)
-    if found is None and echoed:
-        raise ParseError("The JSON schema came back instead of gems that follow it.")
-    if found is None:
-        raise ParseError('There is no JSON object with a list "gems" in the answer.')
-    return Written(tuple(found), cut)
+            position = start.end()
+            whole, cut = _whole_part(said[start.start() :])
+            yield _Value(_repaired(whole), cut, repaired=True)
 
 
 def _repaired(text: str) -> Any:
@@ -139,18 +155,21 @@ def _plain(key: object) -> str:
     return re.sub(r"[^a-z]+", "_", str(key).casefold()).strip("_")
 
 
-def _breaks_off(text: str) -> bool:
-    """Whether a bracket or a string is still open at the end."""
-    depth, quoted, escaped = 0, False, False
-    for char in text:
+def _whole_part(text: str) -> tuple[str, bool]:
+    """JSON up to the last object that was closed, and whether it breaks off there; all of it where nothing is open."""
+    depth, closed, quoted, escaped = 0, 0, False, False
+    for position, char in enumerate(text, start=1):
         if escaped:
             escaped = False
         elif char == "\\":
             escaped = True
         elif char == '"':
             quoted = not quoted
-        elif not quoted:
-            depth += (char in "{[") - (char in "}]")
+        elif not quoted and char in "{[":
+            depth += 1
+        elif not quoted and char in "}]":
+            depth -= 1
+            closed = position if char == "}" else closed
             if depth == 0:
-                return False
-    return True
+                return text, False
+    return text[:closed], True
