@@ -112,7 +112,7 @@ def _draft(item: Mapping[str, Any], grounds: Grounds) -> GemDraft:
         tags=_tags(_first(item, _TAG_KEYS)) or tags_of(content) or ("fact",),
         importance=_share(_first(item, _IMPORTANCE_KEYS)),
         confidence=confidence,
-        topics=tuple(topic.casefold() for topic in _texts(_first(item, _TOPIC_KEYS), most_words=5)),
+        topics=tuple(dict.fromkeys(topic.casefold() for topic in _texts(_first(item, _TOPIC_KEYS), most_words=5))),
         questions=_texts(_first(item, _QUESTION_KEYS), most_words=40),
         summary=summary if isinstance(summary := item.get("summary"), str) and summary != content else "",
     )

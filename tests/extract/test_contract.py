@@ -1,6 +1,7 @@
 """What every extractor promises, run on each one the settings can name."""
 
 import json
+import re
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from neuralstream.config import Settings
 from neuralstream.extract import make_extractor
 from neuralstream.extract.base import Extractor
+from neuralstream.extract.llm_extractor import LlmExtractor
+from neuralstream.extract.prompts import load_prompt
 from neuralstream.types import Gem
 
 STRANGE = {
@@ -28,9 +31,21 @@ STRANGE = {
 }
 
 
-@pytest.fixture(params=["extractive"])
-def extractor(request):
+def quote(request):
+    """Answers as an honest model would: each new turn's first words, cited; nothing where there is only small talk."""
+    transcript = request.prompt.split("New turns")[-1]
+    first = re.findall(r"^\[(\d+)\] (?:\w+ [\d-]+ [\d:]+ )?[^:]+: ?(.*)$", transcript, re.MULTILINE)
+    said = [(int(number), text[:200]) for number, text in first if any(char.isdigit() for char in text)]
+    return json.dumps(
+        {"gems": [{"source_turns": [number], "content": text, "tags": ["fact"]} for number, text in said]}
+    )
+
+
+@pytest.fixture(params=["extractive", "llm"])
+def extractor(request, scripted):
     """Each extractor in turn."""
+    if request.param == "llm":
+        return LlmExtractor(scripted(quote), load_prompt("curator"), Settings())
     return make_extractor(Settings(extract={"extractor": request.param}))
 
 
@@ -45,7 +60,7 @@ def check(extractor, batch):
         assert gem.gem_id == Gem.make_id(gem.user_id, gem.source.session_id, gem.source_turns, gem.content)
         assert gem.created_at == batch.turns[-1].at()
         cited = [turn for turn in batch.turns if turn.turn_id in gem.source_turns]
-        assert gem.valid_from == cited[0].at()
+        assert gem.valid_from in {turn.at() for turn in cited}
         assert gem.source.date == cited[0].at().date().isoformat()
         assert gem.source.turn_range == f"{cited[0].index}-{cited[-1].index}"
         assert gem.model == extractor.name
