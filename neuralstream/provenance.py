@@ -62,7 +62,7 @@ def doubt(record: PromotedSettings, settings: str) -> str | None:
         return None
     return (
         f"the settings are not those that run {record.run} measured (digest {settings}, promoted {record.settings}): "
-        f"they were changed since, or defaults are others than those of neuralstream {record.version}; measure them with "
+        f"they were changed since, or defaults are others than in neuralstream {record.version}; measure them with "
         "`neuralstream eval` and promote that run"
     )
 

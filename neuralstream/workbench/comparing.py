@@ -1,4 +1,4 @@
-"""Two runs on the same questions: what a change of settings or of code gained, overall and in each category."""
+"""Two runs on the same questions: what a change of settings or of code gained, and whether that may be chance."""
 
 from __future__ import annotations
 
@@ -7,19 +7,41 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from neuralstream.errors import InputError
-from neuralstream.workbench.report import candidate
+from neuralstream.workbench.flips import FOUND, Asked, Moved, moved, moved_rows, scores_of
+from neuralstream.workbench.metrics import HEADLINE
+from neuralstream.workbench.report import candidate, interval_text, markdown_table
 from neuralstream.workbench.stats import Comparison, Verdict, compare, holm, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from neuralstream.workbench.runs import QueryResult, Run
 
-__all__ = ["MEASURES", "Paired", "compare_runs", "paired_rows"]
-
-MEASURES = ("R@5", "nDCG@10")
+__all__ = [
+    "Changed",
+    "Paired",
+    "as_json",
+    "change_rows",
+    "changes",
+    "compare_runs",
+    "counted",
+    "escaped",
+    "flip_rows",
+    "flips",
+    "holm_in_two",
+    "markdown",
+    "paired_rows",
+    "said",
+]
 
 OVERALL = "all"
+SHOWN = 20
+"""Questions shown of those that flipped."""
+
+_MADE_BY = ("core_digest", "extractor", "candidate")
+_NOT_COMPARED = frozenset({"home", "cache_dir", "promoted"})
+
+Rows = list[list[Any]]
 
 
 class Paired(NamedTuple):
@@ -27,7 +49,7 @@ class Paired(NamedTuple):
 
     Attributes:
         old, new: means over the questions.
-        corrected_p: over all rows of a comparison (Holm).
+        corrected_p: by Holm; for what, `compare_runs` says.
     """
 
     lane: str
@@ -41,14 +63,25 @@ class Paired(NamedTuple):
     verdict: Verdict
 
 
+class Changed(NamedTuple):
+    """Something that differs between the runs: a setting's dotted name, or what made them."""
+
+    name: str
+    old: Any
+    new: Any
+
+
 def compare_runs(old: Run, new: Run) -> list[Paired]:
     """Each run's candidate on every lane that both have.
 
+    The comparisons over all questions are what a change is judged by, and corrected for each other. Those by category
+    are a search for where it lies, and corrected for all rows.
+
     Raises:
-        InputError: the runs asked different questions, or share no lane that has these measures.
+        InputError: the runs asked different questions, or share no lane.
     """
     found = []
-    for lane in (lane for lane in old.lanes if lane in new.lanes):
+    for lane in _shared(old, new):
         before, after = (_by_query(run, lane) for run in (old, new))
         if before.keys() != after.keys():
             raise InputError(
@@ -58,38 +91,174 @@ def compare_runs(old: Run, new: Run) -> list[Paired]:
         for category in (OVERALL, *sorted({one.category for one in before.values()})):
             asked = [name for name, one in before.items() if category in {OVERALL, one.category}]
             clusters = [before[name].conversation for name in asked]
-            for measure in MEASURES:
-                if all(measure in side[name].scores for side in (before, after) for name in asked):
-                    was, now = ([side[name].scores[measure] for name in asked] for side in (before, after))
-                    found.append((lane, category, measure, was, now, compare(now, was, clusters)))
-    if not found:
-        raise InputError(f"{old.path} and {new.path} have no lane and measure in common; evaluate the same lane")
-    corrected = holm([comparison.p for *_, comparison in found])
-    return [
-        Paired(
-            lane, category, measure, len(was), float(np.mean(was)), float(np.mean(now)), comparison, p,
-            verdict(comparison, p, len(found)),
-        )
-        for (lane, category, measure, was, now, comparison), p in zip(found, corrected, strict=True)
-    ]  # fmt: skip
+            for measure in (FOUND, HEADLINE[lane]):
+                was, now = ([side[name].scores[measure] for name in asked] for side in (before, after))
+                found.append((lane, category, measure, was, now, compare(now, was, clusters)))
+    _refuse_other_data(old, new)
+    return _judged(found)
 
 
-def paired_rows(paired: Sequence[Paired]) -> list[list[Any]]:
+def changes(old: Run, new: Run) -> list[Changed]:
+    """Settings and makers that differ. None is a setting that a run does not have, or that is unset."""
+    before, after = ({**dict(_flat(run.manifest["settings"])), **_makers(run)} for run in (old, new))
+    names = [*after, *(name for name in before if name not in after)]
+    return [Changed(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)]
+
+
+def flips(old: Run, new: Run) -> dict[str, list[Moved]]:
+    """By lane, the questions that were lost to, or gained for, the first five hits; the greatest loss first."""
+    return {
+        lane: [one for one in moved(_scores(new, lane), _scores(old, lane), HEADLINE[lane]) if one.flip]
+        for lane in _shared(old, new)
+    }
+
+
+def said(paired: Sequence[Paired], lane: str) -> str:
+    """A lane's verdict, in a sentence."""
+    one = next(row for row in paired if (row.lane, row.category, row.measure) == (lane, OVERALL, HEADLINE[lane]))
+    interval = interval_text("95 %", one.comparison.interval)
+    return (
+        f"{lane}: {one.verdict}. {one.measure} {one.old:.3f} before, {one.new:.3f} now, "
+        f"{one.comparison.difference:+.3f}{f' ({interval})' if interval else ''} over {one.questions} questions."
+    )
+
+
+def paired_rows(paired: Sequence[Paired]) -> Rows:
     """As a table: a header, then a row per comparison; p over questions takes no account of conversations."""
-    rows: list[list[Any]] = [
+    rows: Rows = [
         ["lane", "category", "questions", "measure", "old", "new", "difference", "95 % interval", "p (Holm)",
          "p over questions", "win/tie/loss", "verdict"]
     ]  # fmt: skip
     for one in paired:
         found = one.comparison
-        interval = f"{found.interval.low:.3f} to {found.interval.high:.3f}"
         outcomes = f"{found.wins}/{found.ties}/{found.losses}"
         rows.append(
-            [one.lane, one.category, one.questions, one.measure, one.old, one.new, found.difference, interval,
-             one.corrected_p, found.p_questions, outcomes, one.verdict]
+            [one.lane, one.category, one.questions, one.measure, one.old, one.new, found.difference,
+             interval_text("", found.interval), one.corrected_p, found.p_questions, outcomes, one.verdict]
         )  # fmt: skip
     return rows
 
 
+def change_rows(changed: Sequence[Changed]) -> Rows:
+    """As a table: a header, then a row per change."""
+    return [["changed", "old", "new"], *([one.name, _short(one.old), _short(one.new)] for one in changed)]
+
+
+def flip_rows(new: Run, flipped: Mapping[str, Sequence[Moved]], lane: str) -> Rows:
+    """As a table: a header, then the first SHOWN questions, losses and gains in turn."""
+    texts = {Asked(one.conversation, one.query_id): one.text for one in new.results}
+    lost, gained = ([one for one in flipped[lane] if one.flip == kind] for kind in ("lost", "gained"))
+    shown = lost[: max(SHOWN // 2, SHOWN - len(gained))]
+    return moved_rows([*shown, *gained[::-1][: SHOWN - len(shown)]], HEADLINE[lane], texts)
+
+
+def counted(lane: str, flipped: Sequence[Moved]) -> str:
+    """How many questions flipped, in a sentence."""
+    lost = sum(one.flip == "lost" for one in flipped)
+    return f"{lane}: {lost} questions lost their evidence among the first five hits, {len(flipped) - lost} gained it."
+
+
+def markdown(old: Run, new: Run) -> str:
+    """The comparison as Markdown, for a pull request."""
+    paired, flipped = compare_runs(old, new), flips(old, new)
+    data = new.metrics["dataset"]
+    parts = [
+        f"### {data['name']}: `{new.manifest['run']}` against `{old.manifest['run']}`",
+        *(f"**{said(paired, lane)}**" for lane in flipped),
+        markdown_table(paired_rows(paired)),
+        markdown_table(escaped(change_rows(changes(old, new)))),
+    ]
+    for lane in flipped:
+        if flipped[lane]:
+            parts += [counted(lane, flipped[lane]), markdown_table(escaped(flip_rows(new, flipped, lane)))]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(old: Run, new: Run) -> dict[str, Any]:
+    """All of it as one JSON document."""
+    columns, *rows = paired_rows(compare_runs(old, new))
+    return {
+        "old": old.manifest["run"],
+        "new": new.manifest["run"],
+        "measures": [dict(zip(columns, row, strict=True)) for row in rows],
+        "changed": [one._asdict() for one in changes(old, new)],
+        "flipped": {
+            lane: [{**one.asked._asdict(), "flip": one.flip, "old": one.old, "new": one.new} for one in found]
+            for lane, found in flips(old, new).items()
+        },
+    }
+
+
+def holm_in_two(p_values: Sequence[float], first: Sequence[int]) -> list[float]:
+    """P values by Holm, those at `first` for each other and the rest for all.
+
+    What was decided on beforehand is not made harder to see by looking for more.
+    """
+    corrected = holm(p_values)
+    for n, p in zip(first, holm([p_values[n] for n in first]), strict=True):
+        corrected[n] = p
+    return corrected
+
+
+def escaped(rows: Sequence[Sequence[Any]]) -> Rows:
+    """Cells that cannot end a Markdown table's row: questions are other people's text."""
+    return [
+        [" ".join(cell.split()).replace("|", "\\|") if isinstance(cell, str) else cell for cell in row] for row in rows
+    ]
+
+
+def _shared(old: Run, new: Run) -> list[str]:
+    lanes = [lane for lane in old.lanes if lane in new.lanes]
+    if not lanes:
+        raise InputError(
+            f"{old.path} has lane {', '.join(old.lanes)}, {new.path} {', '.join(new.lanes)}; evaluate the same lane"
+        )
+    return lanes
+
+
+def _refuse_other_data(old: Run, new: Run) -> None:
+    before, after = (run.manifest["dataset"]["sha256"] for run in (old, new))
+    if before != after:
+        raise InputError(
+            f"{old.path} was made on data {before[:12]}, {new.path} on {after[:12]}; evaluate both on the same data"
+        )
+
+
+def _judged(found: Sequence[tuple[str, str, str, list[float], list[float], Comparison]]) -> list[Paired]:
+    first = [n for n, (_, category, *_) in enumerate(found) if category == OVERALL]
+    corrected = holm_in_two([comparison.p for *_, comparison in found], first)
+    return [
+        Paired(
+            lane, category, measure, len(was), float(np.mean(was)), float(np.mean(now)), comparison, corrected[n],
+            verdict(comparison, corrected[n], len(first) if n in first else len(found)),
+        )
+        for n, (lane, category, measure, was, now, comparison) in enumerate(found)
+    ]  # fmt: skip
+
+
 def _by_query(run: Run, lane: str) -> dict[tuple[str, str], QueryResult]:
     return {(one.conversation, one.query_id): one for one in run.of(lane, candidate(run, lane))}
+
+
+def _scores(run: Run, lane: str) -> Mapping[Asked, Mapping[str, float]]:
+    return scores_of(run, lane, candidate(run, lane))
+
+
+def _makers(run: Run) -> dict[str, Any]:
+    return {name: run.manifest[name] for name in _MADE_BY} | {"embedder": run.manifest["embedder"]["name"]}
+
+
+def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their dotted names; each weight is one."""
+    for name, value in settings.items():
+        if before + name in _NOT_COMPARED:
+            continue
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _short(value: Any) -> Any:
+    text = str(value)
+    return value if isinstance(value, float | int | None) or len(text) <= 60 else text[:59] + "…"

@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from neuralstream.config import Settings
+from neuralstream.testing import FakeEmbedder
 from neuralstream.types import Turn
+from neuralstream.workbench.evaluate import evaluate
 from neuralstream.workbench.fitting import Asked
 
 PEOPLE = {
@@ -114,3 +117,83 @@ def planted():
         return made
 
     return make
+
+
+@pytest.fixture(scope="session")
+def crew(tmp_path_factory):
+    """A native set of eight people, enough for a verdict: each told two things, and is asked for both."""
+    root = tmp_path_factory.mktemp("sets") / "crew"
+    for folder in ("conversations", "queries"):
+        (root / folder).mkdir(parents=True)
+    names = ("ada", "bo", "cy", "di", "ed", "flo", "gus", "hal")
+    (root / "dataset.json").write_text(json.dumps({"name": "crew", "splits": {"few": ["ada", "bo"]}}))
+    for name in names:
+        said = (f"The anchor of {name} weighs 40 kilos", "Rain all week", f"The mast of {name} is spruce", "Good night")
+        turns = [
+            Turn.exchange(
+                text,
+                "Noted.",
+                session_id=f"{name}-s",
+                turn_id=f"{name}-{n}",
+                user_id=name,
+                index=n,
+                created_at=f"2026-03-01T10:{n:02d}:00Z",
+            ).to_dict()
+            for n, text in enumerate(said)
+        ]
+        asked = [("how heavy is the anchor", "identifier", 0), ("what wood is the mast", "paraphrase", 2)]
+        queries = [
+            {"query_id": f"q{n}", "text": text, "category": category, "evidence": [f"{name}-{turn}"]}
+            for n, (text, category, turn) in enumerate(asked)
+        ]
+        _write_lines(root / "conversations" / f"{name}.jsonl", turns)
+        _write_lines(root / "queries" / f"{name}.jsonl", queries)
+    return root
+
+
+@pytest.fixture(scope="session")
+def measured(crew, tmp_path_factory):
+    """Measure settings on the eight people, each only once: `measured(mode="bm25")` is a run."""
+    made = {}
+
+    def measure(split="", **retrieval):
+        key = json.dumps([split, retrieval], sort_keys=True)
+        if key not in made:
+            settings = Settings(retrieval=retrieval, cache_dir=tmp_path_factory.mktemp("cache"))
+            out = tmp_path_factory.mktemp("runs") / f"run{len(made)}"
+            spec = f"native:{crew}{split}"
+            modes = (settings.retrieval.mode,)
+            made[key] = evaluate(spec, settings, modes=modes, out=out, embedder=FakeEmbedder())
+        return made[key]
+
+    return measure
+
+
+OWN_SESSIONS = [
+    [
+        ("We decided to keep Grafana on port 3105.", "Noted, Grafana stays on 3105."),
+        ("The password is hunter2hunter2, api_key=sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "Thanks."),
+        ("I prefer short answers without bullet lists.", "Understood."),
+    ],
+    [
+        ("Remind me to renew the Velden certificate before June.", "I will."),
+        ("Which port did we put Grafana on?", "3105."),
+    ],
+]
+
+
+@pytest.fixture
+def own_logs(tmp_path):
+    """A folder of two people's logs as OpenAI messages, a session a line."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for person in ("ada", "eve"):
+        with (folder / f"{person}.jsonl").open("w") as out:
+            for number, session in enumerate(OWN_SESSIONS):
+                messages = [
+                    {"role": role, "content": text, "timestamp": f"2026-01-0{number + 1}T10:0{n}:00Z"}
+                    for n, exchange in enumerate(session)
+                    for role, text in zip(("user", "assistant"), exchange, strict=True)
+                ]
+                out.write(json.dumps({"id": f"{person}-{number}", "messages": messages}) + "\n")
+    return folder
