@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from neuralstream.cli import compare, tune
+from neuralstream.cli import compare, gate, promote, tune
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import note, print_json, print_table, print_text, progress
 from neuralstream.errors import InputError
@@ -27,6 +27,8 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(commands)
     tune.add_to(app)
     compare.add_to(app)
+    promote.add_to(app)
+    gate.add_to(app)
     app.add_typer(data_sets, name="datasets")
     app.add_typer(notebooks, name="notebook")
 
