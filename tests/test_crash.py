@@ -1,14 +1,20 @@
 """A replay that is killed at random points, and run again, ends as one that was never disturbed."""
 
 import json
+import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import uuid
 
 import pytest
+
+from neuralstream.testing import ScriptedChat, ScriptedOllama
 
 SCRIPT = textwrap.dedent("""
     import json, sys
@@ -20,7 +26,8 @@ SCRIPT = textwrap.dedent("""
     home, kind, out = sys.argv[1:]
     extractor = ScriptedExtractor() if kind == "improvising" else None
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    settings = Settings(home=Path(home), cache_dir=Path(home) / "cache", worker="inline")
+    url = kind if kind.startswith("http") else None
+    settings = Settings(home=Path(home), cache_dir=Path(home) / "cache", worker="inline", ollama_url=url)
     with NeuralStream(settings, clock=FakeClock("2026-06-01"), embedder=FakeEmbedder(), extractor=extractor) as memory:
         print("open", flush=True)
         for session in range(4):
@@ -38,17 +45,19 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def run(tmp_path, name, kind, kill_after=None):
-    """Run the replay, killing it after some seconds; its result where it finished."""
+def run(tmp_path, name, kind, kill_after=None, watch=None):
+    """Run the replay, killing it after some seconds; its result where it finished. `watch` is told its process id."""
     out = tmp_path / f"{name}.json"
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / name), kind, str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        if watch is not None:
+            watch(process.pid)
         process.stdout.readline()
         if kill_after is not None:
             time.sleep(kill_after)
             process.send_signal(signal.SIGKILL)
         code = process.wait()
-    assert kill_after is not None or code == 0
+    assert kill_after is not None or watch is not None or code == 0
     return json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
 
 
@@ -80,3 +89,68 @@ def test_one_kill_changes_nothing(tmp_path):
     run(tmp_path, "killed", "improvising", kill_after=0.15)
     (tmp_path / "killed.json").unlink(missing_ok=True)
     assert summary(run(tmp_path, "killed", "improvising"), "improvising") == summary(undisturbed, "improvising")
+
+
+class Killer:
+    """A model that answers differently each time, one gem for each turn, and kills who asks at the call it was told."""
+
+    def __init__(self):
+        self.answers = 0
+        self._countdown = self._late = self._victim = None
+
+    def arm(self, call, late=None):
+        """Kill the next process at a call, counted from 1: so many seconds after the answer, or without one."""
+        self._countdown, self._late = call, late
+
+    def watch(self, pid):
+        """The process to kill."""
+        self._victim = pid
+
+    def __call__(self, prompt):
+        self.answers += 1
+        if self._countdown is not None:
+            self._countdown -= 1
+            if self._countdown == 0:
+                threading.Timer(self._late or 0, os.kill, (self._victim, signal.SIGKILL)).start()
+                time.sleep(0.1 if self._late is None else 0)
+        *_, numbers = re.findall(r"gems of turns ([\d, ]+) as JSON", prompt)
+        gems = [
+            {"source_turns": [int(number)], "content": f"{uuid.uuid4().hex} {uuid.uuid4().hex}", "tags": ["fact"]}
+            for number in numbers.split(", ")
+        ]
+        return json.dumps({"gems": gems})
+
+
+def check_one_set_of_gems(result):
+    """Each turn is cited by one gem of its own batch's answer, and nothing waits or was given up."""
+    cited = sorted(turn_id for gem in result["gems"] for turn_id in gem["source_turns"])
+    assert cited == sorted(turn["turn_id"] for turn in result["turns"])
+    assert len(cited) == 4 * 13
+    assert {gem["prompt"] for gem in result["gems"]} == {"curator@1"}
+    status = result["status"]
+    assert (status["batches_waiting"], status["dead_letters"], status["undistilled"]) == (0, 0, 0)
+
+
+def test_a_kill_during_a_model_s_answer_leaves_one_set_of_gems(tmp_path):
+    """SIGKILL while the model is asked, then just after it answered; the answer that was written down is the one."""
+    killer = Killer()
+    with ScriptedOllama({"qwen3": ScriptedChat(killer)}) as server:
+        for call, late in ((2, None), (3, 0.005)):
+            killer.arm(call, late)
+            assert run(tmp_path, "killed", server.url, watch=killer.watch) is None
+        check_one_set_of_gems(run(tmp_path, "killed", server.url))
+    assert killer.answers > 12
+
+
+@pytest.mark.slow
+def test_ten_kills_of_a_distilling_process_leave_one_set_of_gems(tmp_path):
+    """SIGKILL at ten random calls, each at a random moment after the answer."""
+    rng = random.Random(20260301)
+    killer = Killer()
+    with ScriptedOllama({"qwen3": ScriptedChat(killer)}) as server:
+        for _ in range(10):
+            killer.arm(rng.randint(1, 2), rng.uniform(0, 0.08))
+            if run(tmp_path, "killed", server.url, watch=killer.watch):
+                break
+        (tmp_path / "killed.json").unlink(missing_ok=True)
+        check_one_set_of_gems(run(tmp_path, "killed", server.url))
