@@ -65,6 +65,8 @@ class AsyncNeuralStream:
     remember = _awaited(NeuralStream.remember)
     gems = _awaited(NeuralStream.gems)
     gem = _awaited(NeuralStream.gem)
+    history = _awaited(NeuralStream.history)
+    correct = _awaited(NeuralStream.correct)
     forget = _awaited(NeuralStream.forget)
     export = _awaited(NeuralStream.export)
     restore = _awaited(NeuralStream.restore)

@@ -23,11 +23,14 @@ from neuralstream.store.schema import GEMS, TURNS, VECTOR_TEXT
 from neuralstream.types import Gem, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from neuralstream.capture.buffer import Buffer
     from neuralstream.capture.records import LeasedBatch
     from neuralstream.config import Settings
-    from neuralstream.embed.base import Embedder
+    from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.extract.base import Extractor
+    from neuralstream.extract.judge import Judge
     from neuralstream.indexing import Indexer
 
 __all__ = ["Distiller"]
@@ -35,7 +38,8 @@ __all__ = ["Distiller"]
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 5.0
-_SIMILAR = 5
+_SIMILAR = 10
+"""Stored gems that a new one is compared with, those that were replaced included."""
 
 
 class Distiller:
@@ -50,6 +54,7 @@ class Distiller:
         embedder: Embedder,
         indexer: Indexer,
         extractor: Extractor,
+        judge: Judge | None = None,
     ) -> None:
         self._settings = settings
         self._buffer = buffer
@@ -57,6 +62,7 @@ class Distiller:
         self._embedder = embedder
         self._indexer = indexer
         self._extractor = extractor
+        self._judge = judge
         # Consolidation reads what is stored and then decides.
         self._one_at_a_time = threading.Lock()
 
@@ -92,36 +98,43 @@ class Distiller:
         return True
 
     def store(self, gems: Sequence[Gem], turns: Sequence[Turn] = ()) -> tuple[Gem, ...]:
-        """Store gems, each new, merged into an equal one, or left out because it is there already.
+        """Store gems, each new, merged into one that says the same, or left out because it is there already.
+
+        What a new one replaces is marked so; see `extract.consolidate`.
 
         Args:
             gems: what to store, all of one user.
             turns: the turns they cite, which are made searchable first where they are not yet.
 
         Returns:
-            For each gem the one that now says it: itself, or an older one with its evidence.
+            For each gem the one that now says it: itself, or another with its evidence.
         """
         if turns:
             self._indexer.index_missing(turns)
         if not gems:
             return ()
-        with self._one_at_a_time:
-            return self._consolidate(gems)
-
-    def _consolidate(self, gems: Sequence[Gem]) -> tuple[Gem, ...]:
         vectors = self._embedder.embed_documents([gem.content for gem in gems])
         vector_of = {gem.gem_id: vector for gem, vector in zip(gems, vectors, strict=True)}
+        # Other processes may distil sessions of the same user.
+        with self._one_at_a_time, self._buffer.alone(f"gems:{gems[0].user_id}"):
+            return self._consolidate(gems, vector_of)
 
+    def _consolidate(self, gems: Sequence[Gem], vector_of: Mapping[str, Vectors]) -> tuple[Gem, ...]:
         def similar(gem: Gem) -> list[tuple[Gem, float]]:
-            where = Where(gem.user_id, kind="gem", status="active")
+            where = Where(gem.user_id, kind="gem")
             ranked = self._store.dense(GEMS, vector_of[gem.gem_id], VECTOR_TEXT, where, _SIMILAR, exact=True)
             score_of = dict(ranked)
             records = self._store.retrieve(GEMS, list(score_of))
             return [(Gem.from_dict(record.payload["data"]), score_of[record.id]) for record in records]
 
-        outcome = consolidate(gems, similar, self._settings.extract)
-        for new, old in outcome.merged.items():
-            _log.info("gem %s says what gem %s says; its turns are that one's evidence now", new, old)
+        def cosine(one: Gem, other: Gem) -> float:
+            return float(vector_of[one.gem_id] @ vector_of[other.gem_id])
+
+        outcome = consolidate(gems, similar, self._settings.extract, cosine=cosine, judge=self._judge)
+        for gone, kept_as in outcome.merged.items():
+            _log.info("gem %s says what gem %s says; its turns are that one's evidence now", gone, kept_as)
+        for gone, by in outcome.superseded.items():
+            _log.info("gem %s holds no more; gem %s replaces it", gone, by)
         self._indexer.index_gems(outcome.store)
         stored = {gem.gem_id: gem for gem in outcome.store}
         kept = [outcome.merged.get(gem.gem_id, gem.gem_id) for gem in gems]

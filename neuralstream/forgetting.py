@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from neuralstream.capture.records import SessionKey
 from neuralstream.embed.cache import CachedEmbedder
 from neuralstream.errors import InputError, NotFoundError
+from neuralstream.extract.chains import stands_for, without
 from neuralstream.indexing import texts_of, turn_point_id
 from neuralstream.retrieve.recency import find_gem
 from neuralstream.store.base import Where
@@ -126,8 +127,10 @@ class Retention:
 
 
 def _gem(parts: Parts, user: str, gem_id: str) -> _Doomed:
+    """A gem and what merged into it, which says the same. What it replaced says otherwise: it holds again."""
     gem = find_gem(parts.store, user, gem_id)
-    return _Doomed(user, f"gem {gem.gem_id} of user {user}", (), (gem,))
+    same = (Gem.from_dict(record.payload["data"]) for record in parts.store.retrieve(GEMS, gem.merged))
+    return _Doomed(user, f"gem {gem.gem_id} of user {user}", (), (gem, *same))
 
 
 def _sessions(
@@ -164,7 +167,11 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
     for session_id in sorted(touched):
         parts.indexer.refresh(user, session_id)
     ids = {turn.turn_id for turn in doomed.turns}
-    parts.indexer.index_gems([_without_evidence(gem, ids) for gem in _gems(parts, Where(user)) if _cites(gem, ids)])
+    left = {gem.gem_id: gem for gem in _gems(parts, Where(user))}
+    changed = {gem.gem_id: gem for gem in without(list(left.values()), doomed.gems)}
+    parts.indexer.index_gems(
+        [_without_evidence(gem, ids) for gem in (left | changed).values() if gem.gem_id in changed or _cites(gem, ids)]
+    )
     parts.graph.drop(user)
     parts.retriever.drop()
     return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered, vectors)
@@ -181,6 +188,7 @@ def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
     checks = {
         "turn store": not parts.store.retrieve(TURNS, _point_ids(doomed.turns)),
         "gem store": not parts.store.retrieve(GEMS, sorted(gem_ids)),
+        "versions of other gems": not any(gem_ids.intersection(stands_for(gem)) for gem in _gems(parts, Where(user))),
         "evidence of other gems": not any(_cites(gem, turn_ids) for gem in _gems(parts, Where(user))),
         "buffer": not known,
         "recorded answers and dead letters": not parts.buffer.mentions(user, turn_ids | gem_ids),

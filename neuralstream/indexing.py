@@ -31,6 +31,7 @@ from neuralstream.retrieve.documents import (
     gem_heading_terms,
     gem_index,
     gem_terms,
+    gem_texts,
     part_terms,
     role_of,
     stretch_point_id,
@@ -55,7 +56,7 @@ from neuralstream.store.schema import (
     VECTOR_TEXT,
     VECTOR_USER,
 )
-from neuralstream.types import Gem
+from neuralstream.types import Gem, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from neuralstream.config import RetrievalSettings
     from neuralstream.embed.base import Embedder, Vectors
     from neuralstream.store.base import MemoryStore
-    from neuralstream.types import Turn
 
 __all__ = ["Indexer", "fingerprint", "texts_of", "turn_point_id"]
 
@@ -112,7 +112,7 @@ class Indexer:
         self.index_turns([turn for turn, known in zip(turns, ids, strict=True) if known not in stored])
 
     def index_gems(self, gems: Sequence[Gem]) -> None:
-        """Store gems, and mark the turns that active ones cite as covered. Indexing a gem again replaces it.
+        """Store gems, and mark the turns that they cite as covered. Indexing a gem again replaces it.
 
         A gem's neighbourhood is its source turns and those around them, up to the gem's own time: index them first.
         """
@@ -181,8 +181,11 @@ class Indexer:
         self._store.upsert(TURNS, [_stretch_point(stretch) for stretch in stretches])
 
     def _mark_covered(self, session: Where, first: int, last: int) -> None:
-        """Let the turns from one index to another say whether an active gem cites them, and since when."""
-        gems = replace(session, kind="gem", status="active", session_index_to=last)
+        """Let the turns from one index to another say whether a gem cites them, and since when.
+
+        A gem that was replaced covers its turns too: they say what holds no more, as it does.
+        """
+        gems = replace(session, kind="gem", session_index_to=last)
         gems = replace(gems, session_index_from=first - _GEM_SPAN)
         since: dict[str, str] = {}
         for gem in self._store.scroll(GEMS, gems):
@@ -226,7 +229,7 @@ class Indexer:
                 TERMS_DATED: " ".join((*gem_heading_terms(gem, speakers), *terms)),
                 "data": plain,
             }
-            | traits(gem, role, terms),
+            | traits(gem, role, gem_terms(replace(gem, questions=()))),
             vectors,
         )
         return _with_near(point, [point, *around])
@@ -254,16 +257,21 @@ def fingerprint(embedder: Embedder) -> Fingerprint:
 
 def texts_of(item: Turn | Gem) -> tuple[str, ...]:
     """The exact texts that are embedded for a turn or gem, so that they can be deleted from an embedding cache."""
-    return tuple(text for text in (embedded_text(item), user_text(item)) if text.strip())
+    texts = (embedded_text(item), user_text(item)) if isinstance(item, Turn) else gem_texts(item)
+    return tuple(text for text in texts if text.strip())
 
 
 def _item_vectors(item: Turn | Gem, rows: Mapping[str, Vectors]) -> dict[str, Vectors]:
-    """Vectors by name, from the chunks of its texts; chunks of its own only where there are several."""
+    """Vectors by name, from the chunks of its texts; chunks of its own only where there are several.
+
+    A question that a gem answers is a chunk more: whoever asks something like it finds the gem.
+    """
     named: dict[str, Vectors] = {}
     if (whole := embedded_text(item)) in rows:
         named[VECTOR_TEXT] = mean_of_chunks(rows[whole])
-        if len(rows[whole]) > 1:
-            named[VECTOR_CHUNKS] = rows[whole]
+        chunks = rows[whole] if isinstance(item, Turn) else np.vstack([rows[text] for text in texts_of(item)])
+        if len(chunks) > 1:
+            named[VECTOR_CHUNKS] = chunks
     if (asked := user_text(item)) in rows:
         named[VECTOR_USER] = mean_of_chunks(rows[asked])
     return named

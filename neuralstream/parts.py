@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from neuralstream.distilling import Distiller
     from neuralstream.embed.base import Embedder
     from neuralstream.extract.base import Extractor
+    from neuralstream.extract.judge import Judge
     from neuralstream.indexing import Indexer
     from neuralstream.retrieve import Retriever
     from neuralstream.retrieve.graph import MemoryGraph
@@ -108,7 +109,13 @@ def open_parts(
         graph = MemoryGraph(store, settings.retrieval)
         indexer = Indexer(store, embedder, settings.retrieval)
         distiller = Distiller(
-            settings, buffer=buffer, store=store, embedder=embedder, indexer=indexer, extractor=extractor
+            settings,
+            buffer=buffer,
+            store=store,
+            embedder=embedder,
+            indexer=indexer,
+            extractor=extractor,
+            judge=opened.enter_context(_judge(settings)),
         )
         return Parts(
             settings=settings,
@@ -124,6 +131,19 @@ def open_parts(
             worker=Worker(buffer, indexer, distiller, on_tick),
             close=opened.pop_all().close,
         )
+
+
+@contextmanager
+def _judge(settings: Settings) -> Iterator[Judge | None]:
+    """What decides between gems where the rules cannot; None where the settings ask for rules alone."""
+    if not settings.extract.judge:
+        yield None
+        return
+    from neuralstream.extract.judge import Judge
+    from neuralstream.llm import make_language_model
+
+    with make_language_model(settings) as model:
+        yield Judge(model)
 
 
 def _check_tuned(settings: Settings, embedder: Embedder) -> None:

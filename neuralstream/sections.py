@@ -140,7 +140,19 @@ class ExtractSettings(Table):
     history_turns: int = Field(20, ge=0, le=1000, description="earlier turns an extractor sees, for understanding")
     max_gems_per_turn: float = Field(0.8, gt=0, le=5, description="extractive: most gems per turn of a batch")
     duplicate_similarity: float = Field(
-        0.97, ge=0.5, le=1, description="cosine from which two gems of one user say the same and share evidence"
+        0.9, ge=0.5, le=1, description="cosine from which two gems may say the same and be merged"
+    )
+    duplicate_overlap: float = Field(
+        1.0, ge=0.5, le=1, description="share of the shorter gem's words that the longer one has, if they say the same"
+    )
+    update_similarity: float = Field(
+        0.5, ge=0, le=1, description="cosine from which a newer gem may replace one that says otherwise"
+    )
+    update_overlap: float = Field(
+        0.2, ge=0, le=1, description="share of the older gem's words that the newer one has, if it replaces it"
+    )
+    judge: bool = Field(
+        False, description="ask gem_model whether gems that are near say the same, where rules cannot tell"
     )
 
 

@@ -12,15 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
+from neuralstream.capture.records import SessionKey
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, StoreError
 from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Status, Theme, Turn, Usage, parse_time
 
 if TYPE_CHECKING:
-    from neuralstream.capture.records import DeadLetter, SessionKey
+    from neuralstream.capture.records import DeadLetter
     from neuralstream.embed.base import Embedder
     from neuralstream.extract.base import Extractor
     from neuralstream.forgetting import Forgotten
+    from neuralstream.history import Version
     from neuralstream.types import Summary
 
 __all__ = ["NeuralStream"]
@@ -111,8 +113,7 @@ class NeuralStream:
             user_id: None is the settings' user.
             turn_id: the turn it was measured after, so that reporting it twice counts once.
 
-        Returns:
-            True when it fired: once each time the threshold is crossed from below.
+        Returns True when it fired: once each time the threshold is crossed from below.
         """
         percent = None if usage is None else usage.percent
         fired = self.parts.buffer.turn_end(self._session(session_id, user_id), percent, turn_id=turn_id)
@@ -123,8 +124,7 @@ class NeuralStream:
     def tick(self, now: datetime | None = None) -> int:
         """Run what depends on time: the idle trigger, and retention once a day. The worker thread calls it by itself.
 
-        Returns:
-            How many sessions the idle trigger fired for.
+        Returns for how many sessions the idle trigger fired.
         """
         now = parse_time(now or self._clock())
         fired = self.parts.buffer.fire_idle(now)
@@ -270,10 +270,8 @@ class NeuralStream:
     ) -> Summary:
         """Themes told by the language model: a line for each, and a few sentences for all; one call each and one more.
 
-        Where the model fails, the log says why and the themes come back with the lines there are.
-
-        Raises:
-            MissingPartError: no language model is configured.
+        Where the model fails, the log says why and the themes come back with the lines there are; where none is
+        configured, MissingPartError is raised.
         """
         from neuralstream.llm import make_language_model
         from neuralstream.retrieve.summary import summarise
@@ -366,6 +364,21 @@ class NeuralStream:
         from neuralstream.retrieve.recency import find_gem
 
         return find_gem(self.parts.store, self._user(user_id), gem_id)
+
+    def history(self, gem_id: str, *, user_id: str | None = None) -> list[Version]:
+        """Every version of a gem, oldest first, each with the turns that say it; raises what `gem` does."""
+        from neuralstream.history import history
+
+        return history(self.parts.store, self._user(user_id), gem_id)
+
+    def correct(self, gem_id: str, text: str, *, user_id: str | None = None) -> Gem:
+        """Replace what a gem says by a new gem of the same source; the old one stays on record.
+
+        Raises InputError where the text is empty or the gem was replaced already.
+        """
+        from neuralstream.history import correct
+
+        return correct(self.parts, self._user(user_id), gem_id, text)
 
     # Upkeep.
 
@@ -472,15 +485,12 @@ class NeuralStream:
             self.parts.worker.wake()
 
     def _finish(self) -> None:
+        self._work()
         seconds = self.settings.close_timeout.total_seconds()
-        if self.settings.worker == "inline":
-            self.parts.worker.work()
-        elif self.settings.worker == "thread" and not self.parts.worker.wait_idle(seconds):
+        if self.settings.worker == "thread" and not self.parts.worker.wait_idle(seconds):
             _log.warning("closed with work left, which stays in the buffer and is done at the next start")
 
     def _session(self, session_id: str, user_id: str | None) -> SessionKey:
-        from neuralstream.capture.records import SessionKey
-
         return SessionKey(self._user(user_id), session_id)
 
     def _moment(self, as_of: datetime | None, user: str, pending: Sequence[Turn]) -> datetime:

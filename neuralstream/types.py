@@ -43,6 +43,8 @@ Mode = Literal["substring", "bm25", "semantic", "graph", "hybrid"]
 GemTag = Literal["decision", "fact", "preference", "todo", "code"]
 
 DEFAULT_USER = "default"
+_LISTS = ("source_turns", "topics", "tags", "entities", "supersedes", "merged", "evidence", "questions")
+"""Fields of a gem that hold several."""
 _GEM_NAMESPACE = uuid.UUID("6f1d7a52-8c0e-5b3a-9d64-4e2f0a7c1b90")
 
 
@@ -225,8 +227,10 @@ class Gem:
         evidence: ids of every turn that says the same, `source_turns` included.
         created_at: time of the last turn of the batch it was distilled from, so that a replay equals the live run.
         valid_from, valid_until: when the statement holds; `valid_until` is None while it does.
-        supersedes: ids of the gems it replaced.
-        status: "active", or "superseded" once a newer gem replaced it.
+        supersedes: ids of the gems it replaced, because they say what holds no more.
+        merged: ids of the gems that said the same and are part of it now.
+        status: "active", or "superseded" once a newer gem replaced it or said the same more fully.
+        questions: what it would answer; it is found by their words too, and they are never shown.
         model, prompt, embedder: what made it.
     """
 
@@ -247,11 +251,13 @@ class Gem:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     supersedes: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
     status: Literal["active", "superseded"] = "active"
     evidence: tuple[str, ...] = ()
     model: str = ""
     prompt: str = ""
     embedder: str = ""
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.content.strip():
@@ -294,7 +300,7 @@ class Gem:
             for name in ("created_at", "valid_from", "valid_until"):
                 if known.get(name) is not None:
                     known[name] = parse_time(known[name])
-            for name in ("source_turns", "topics", "tags", "entities", "supersedes", "evidence"):
+            for name in _LISTS:
                 if name in known:
                     known[name] = tuple(known[name])
             return cls(**known)

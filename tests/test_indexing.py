@@ -22,6 +22,7 @@ from neuralstream.store.schema import (
     TERMS_NEAR,
     TEXT_FIELDS,
     TURNS,
+    VECTOR_CHUNKS,
     VECTOR_NEAR,
     VECTOR_TEXT,
 )
@@ -258,7 +259,7 @@ def test_a_gem_is_stored_with_its_source_and_what_was_said_around(store):
 
 
 def test_turns_know_that_an_active_gem_cites_them(store):
-    """Citing covers a turn from the gem's time on, whichever is indexed first; a superseded gem covers nothing."""
+    """Citing covers a turn from the gem's time on, whichever is indexed first; a replaced gem covers its turns too."""
     turns = [turn(index) for index in range(4)]
     made = gem("a decision about the lease", 2, 3)
     indexer(store).index_turns(turns[:3])
@@ -268,7 +269,27 @@ def test_turns_know_that_an_active_gem_cites_them(store):
     covered = [stored(store, f"s-{index}").payload.get("covered_at") for index in range(4)]
     assert covered == [None, None, made_at, made_at]
     indexer(store).index_gems([gem("a decision about the lease", 2, 3, status="superseded")])
-    assert stored(store, "s-2").payload.get("covered_at") is None
+    assert stored(store, "s-2").payload.get("covered_at") == made_at
+
+
+def test_a_gem_is_found_by_the_questions_it_answers(store):
+    """Their words are searched and each is a vector more; content, length and the vector of the content stay."""
+    indexer(store).index_turns([turn(0)])
+    asked = "how long do we wait for stragglers"
+    bare, made = (gem("the lease lasts 75 seconds", 0, questions=given) for given in ((), (asked,)))
+    seen = []
+    for one in (bare, made):
+        indexer(store).index_gems([one])
+        seen += store.retrieve(GEMS, [one.gem_id], with_vectors=True)
+    before, after = seen
+    assert "straggler" in after.payload[TERMS].split()
+    assert "straggler" in after.payload[TERMS_DATED].split()
+    assert before.payload["length"] == after.payload["length"]
+    assert np.allclose(before.vectors[VECTOR_TEXT], after.vectors[VECTOR_TEXT])
+    assert VECTOR_CHUNKS not in before.vectors
+    best = store.dense(GEMS, FakeEmbedder().embed_query(asked), VECTOR_CHUNKS, Where("u", kind="gem"), 1, exact=True)
+    assert best[0].score > 0.99
+    assert texts_of(made) == (made.content, asked)
 
 
 def test_refresh_forgets_what_was_deleted_around_a_turn(store):

@@ -20,6 +20,7 @@ Keys, after the prefix and with user and session percent-encoded into `<key>`:
     dead            stream     batches that could not be distilled
     counters        hash       planned, captured, batches_done
     store           string     the one store that the turns go to
+    alone:<what>    string     who does this now
 """
 
 from __future__ import annotations

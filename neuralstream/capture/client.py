@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from neuralstream.capture.records import SessionKey
@@ -45,6 +45,7 @@ class BufferClient:
         )
         self._unreachable = (redis.ConnectionError, redis.TimeoutError)
         self._refusal = redis.ResponseError
+        self._not_owned = redis.exceptions.LockError
         self.where = "embedded Valkey" if server else _without_secrets(url)
         self._server = server
         self._settings = settings
@@ -108,6 +109,26 @@ class BufferClient:
                 return True
             time.sleep(_POLL_SECONDS)
         return False
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """Let only one process at a time do something; others wait. A killed one holds it up for `buffer.lease`.
+
+        Raises:
+            MissingPartError: the server does not answer, or another process did not finish within a lease.
+        """
+        lease = self._settings.buffer.lease.total_seconds()
+        lock = self._redis.lock(self._name(f"alone:{what}"), timeout=lease, sleep=_POLL_SECONDS)
+        with self._reaching():
+            taken = lock.acquire(blocking_timeout=2 * lease)
+        if not taken:
+            raise MissingPartError(f"another process did not finish {what!r} within {2 * lease:g} s; try again")
+        try:
+            yield
+        finally:
+            # Where it took longer than the lease it is another's by now.
+            with self._reaching(), suppress(self._not_owned):
+                lock.release()
 
     def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         if script not in self._scripts:

@@ -1,37 +1,25 @@
-"""Commands that ask memory, and add to it: search, recent, thread, themes, context, remember, gems."""
+"""Commands that ask memory, and add to it: search, recent, thread, themes, context, remember."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from textwrap import shorten
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 
-from neuralstream.cli.options import Call, JsonOption, SinceOption, UntilOption, command, group, when
+from neuralstream.cli.gems import TAGS, SessionOption, TagOption, read_tags, short
+from neuralstream.cli.options import Call, JsonOption, SinceOption, UntilOption, command, when
 from neuralstream.cli.output import note, print_json, print_table, print_text
-from neuralstream.errors import InputError
-from neuralstream.types import GemTag, Hit, Lane, Mode, Turn
+from neuralstream.types import Hit, Lane, Mode, Turn
 
 __all__ = ["add_to"]
 
-_SHOWN_CHARS = 240
-"""Characters of a text in a table; `--json` has all of it."""
-
 QueryArgument = Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")]
-SessionOption = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only this session.")]
-_TAGS = "|".join(get_args(GemTag))
-TagOption = Annotated[
-    list[str] | None, typer.Option("--tag", metavar=_TAGS, help="Only gems with this tag; repeatable.")
-]
 
 commands = typer.Typer()
-gems = group("What was distilled.")
 
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.add_typer(commands)
-    app.add_typer(gems, name="gems")
 
 
 @command(commands, "search")
@@ -58,7 +46,7 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find turns and gems, best first."""
-    tags, first, last, seen_from = _tags(tag), when(since), when(until), when(as_of)
+    tags, first, last, seen_from = read_tags(tag), when(since), when(until), when(as_of)
     with call.open() as memory:
         hits = memory.search(
             query,
@@ -78,7 +66,7 @@ def search(
     signals = sorted({name for hit in hits for name in hit.signals}) if explain else []
     print_table(
         ("score", *signals, "kind", "time", "session", "id", "text"),
-        [(hit.score, *map(hit.signals.get, signals), hit.kind, *_place(hit), hit.id, _short(hit.text)) for hit in hits],
+        [(hit.score, *map(hit.signals.get, signals), hit.kind, *_place(hit), hit.id, short(hit.text)) for hit in hits],
     )
 
 
@@ -100,7 +88,7 @@ def recent(
     if as_json:
         print_json([hit.to_dict() for hit in hits])
     else:
-        print_table(("time", "session", "id", "text"), [(*_place(hit), hit.id, _short(hit.text)) for hit in hits])
+        print_table(("time", "session", "id", "text"), [(*_place(hit), hit.id, short(hit.text)) for hit in hits])
 
 
 @command(commands, "thread")
@@ -146,7 +134,7 @@ def themes(
         [
             (
                 *(theme.size, theme.first_at, theme.last_at, theme.name),
-                theme.summary if told else _short(theme.exemplars[0].transcript),
+                theme.summary if told else short(theme.exemplars[0].transcript),
             )
             for theme in found
         ],
@@ -180,14 +168,14 @@ def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One self-contained statement.")],
     *,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar=_TAGS, help="What it is; default: fact; repeatable.")
+        list[str] | None, typer.Option("--tag", metavar=TAGS, help="What it is; default: fact; repeatable.")
     ] = None,
     topic: Annotated[list[str] | None, typer.Option("--topic", metavar="WORD", help="Its topic; repeatable.")] = None,
     importance: Annotated[float, typer.Option("--importance", min=0, max=1, metavar="NUMBER", help="0 to 1.")] = 0.8,
     as_json: JsonOption = False,
 ) -> None:
     """Keep a statement as a gem, and print the gem's id."""
-    tags = _tags(tag) or ("fact",)
+    tags = read_tags(tag) or ("fact",)
     with call.open() as memory:
         gem = memory.remember(text, tags=tags, topics=tuple(topic or ()), importance=importance)
     if as_json:
@@ -196,77 +184,7 @@ def remember(
         print_text(gem.gem_id)
 
 
-@command(gems, "list")
-def list_gems(
-    call: Call,
-    *,
-    session: SessionOption = None,
-    tag: TagOption = None,
-    status: Annotated[
-        Literal["active", "superseded", "any"],
-        typer.Option("--status", metavar="active|superseded|any", help="Which gems."),
-    ] = "active",
-    limit: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How many; default: all.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List gems."""
-    tags = _tags(tag)
-    with call.open() as memory:
-        found = memory.gems(session_id=session, tags=tags, status=None if status == "any" else status, limit=limit)
-    if as_json:
-        print_json([gem.to_dict() for gem in found])
-    else:
-        print_table(
-            ("time", "id", "tags", "session", "turns", "content"),
-            [
-                (
-                    gem.created_at,
-                    gem.gem_id,
-                    ", ".join(gem.tags),
-                    gem.source.session_id,
-                    gem.source.turn_range,
-                    _short(gem.content),
-                )
-                for gem in found
-            ],
-        )
-
-
-@command(gems, "show")
-def show_gem(
-    call: Call, gem_id: Annotated[str, typer.Argument(metavar="ID", help="A gem's id.")], as_json: JsonOption = False
-) -> None:
-    """Show everything about one gem."""
-    with call.open() as memory:
-        gem = memory.gem(gem_id)
-    if as_json:
-        print_json(gem.to_dict())
-    else:
-        print_table(("field", "value"), [(name, _plain(value)) for name, value in gem.to_dict().items()])
-
-
-def _tags(given: Sequence[str] | None) -> tuple[GemTag, ...]:
-    known: tuple[GemTag, ...] = get_args(GemTag)
-    unknown = {*(given or ())} - {*known}
-    if unknown:
-        raise InputError(f"unknown gem tag {', '.join(sorted(unknown))}; use {', '.join(known)}")
-    return tuple(tag for tag in known if tag in (given or ()))
-
-
 def _place(hit: Hit) -> tuple[datetime | None, str]:
     """When and in which session a hit lies."""
     session = hit.item.session_id if isinstance(hit.item, Turn) else hit.item.source.session_id
     return hit.item.created_at, session
-
-
-def _short(text: str) -> str:
-    return shorten(text, _SHOWN_CHARS, placeholder=" …")
-
-
-def _plain(value: Any) -> object:
-    """A field's value as one cell."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {entry}" for name, entry in value.items())
-    return value

@@ -1,38 +1,37 @@
-"""New gems meet the old: what is said again becomes evidence of the gem that says it already.
+"""New gems meet the old: what is said again is evidence, what is said anew replaces what holds no more.
 
-Merging is careful, because a lost fact cannot be told from one that was never said: two gems that differ in a number, a
-name or a negation stay two, however near their vectors are. Doing a batch again changes nothing.
+Merging and replacing are careful, because a lost fact cannot be told from one that was never said: where neither is
+certain, both gems stay. Nothing is deleted: a gem that was replaced keeps the time until which it held; a search as
+of an earlier moment finds it. Doing a batch again changes nothing.
+
+A statement that arrives late, after a newer one that replaces it, is kept as replaced from the start.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from neuralstream.analysis import words
-from neuralstream.entities import find_entities
+from neuralstream.extract.particulars import particulars, plain
+from neuralstream.extract.updates import replaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from neuralstream.config import ExtractSettings
     from neuralstream.types import Gem
 
-__all__ = ["Consolidation", "consolidate"]
+__all__ = ["Consolidation", "Pair", "Similar", "Verdict", "consolidate", "said_at"]
 
-# Words that turn a statement round. Two gems of which only one has such a word do not say the same.
-_TURNING_WORDS = """
-    not no never none neither nor without cannot t nicht kein keine keinen nie niemals ohne pas jamais sans sin
-    nunca non mai senza nao sem niet geen nooit zonder bez nigdy inte aldrig utan on off enabled disabled enable
-    disable true false before after more less above below over under up down in out open closed opened close start
-    stop started stopped add remove added removed increase decrease increased decreased first last min max allow
-    deny allowed denied accept reject accepted rejected always sometimes old new yes primary secondary left right
-"""
-_TURNING = frozenset(_TURNING_WORDS.split())
+Verdict = Literal["same", "updates", "different"]
+Pair = tuple["Gem", "Gem"]
+"""The newer gem and the older one."""
+Similar = Callable[["Gem"], Sequence[tuple["Gem", float]]]
+Judge = Callable[[Sequence[Pair]], Mapping[tuple[str, str], Verdict]]
 
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_CAPITAL = re.compile(r"[^\W\d_]\w*")
+_JUDGED = 3
+"""Nearest gems that a judge is asked about, for each new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,81 +39,204 @@ class Consolidation:
     """What became of new gems.
 
     Attributes:
-        store: gems to write: new ones, and old ones with more evidence.
-        merged: ids of new gems that are not stored, each with the id of the gem that has its turns as evidence now.
+        store: gems to write, at once: new ones, and old ones that have more evidence or were replaced.
+        merged: ids of gems that are part of another now, each with the other's id.
+        superseded: ids of gems that were replaced, each with the id of the gem that replaced it.
     """
 
     store: tuple[Gem, ...]
     merged: Mapping[str, str]
+    superseded: Mapping[str, str]
 
 
 def consolidate(
-    new: Sequence[Gem], similar: Callable[[Gem], Sequence[tuple[Gem, float]]], settings: ExtractSettings
+    new: Sequence[Gem],
+    similar: Similar,
+    settings: ExtractSettings,
+    *,
+    cosine: Callable[[Gem, Gem], float] = lambda *_: 0.0,
+    judge: Judge | None = None,
 ) -> Consolidation:
-    """Decide for each new gem whether it is stored or is evidence of another.
+    """Decide for each new gem whether it is stored, is part of another, and what it replaces.
 
-    It merges into a gem of the same user with the same words, or with a cosine of at least `duplicate_similarity` and
-    the same numbers, names and negations. It does not where something in between said otherwise: after "port 6379" and
-    "port 6381", a new "port 6379" is news.
+    Two gems of a user say the same when they have the same words; or when they are near, have the same numbers and
+    negations, and all words of the shorter one are in the longer one, which is the one that stays. What replaces is
+    told by `updates.replaces`; the older of the two is replaced, whichever is distilled first.
 
     Args:
         new: the gems of a batch, of one user.
-        similar: the active stored gems nearest to a gem, with their cosine, -1 to 1.
-        settings: `duplicate_similarity`.
+        similar: the stored gems nearest to a gem, replaced ones too, each with its cosine, -1 to 1.
+        settings: `duplicate_similarity`, `duplicate_overlap`, `update_similarity`, `update_overlap`.
+        cosine: of two of the new gems.
+        judge: says of pairs that the rules cannot tell what they are; the rules alone where it is None.
     """
-    written: dict[str, Gem] = {}
-    merged: dict[str, str] = {}
+    found = {gem.gem_id: [near for near in similar(gem) if near[0].user_id == gem.user_id] for gem in new}
+    verdicts = judge(_undecided(new, found, settings)) if judge else {}
+    meeting = _Meeting(settings, verdicts, cosine)
     for gem in new:
-        neighbours = _neighbours(gem, similar(gem), written, settings.duplicate_similarity)
-        if any(old.gem_id == gem.gem_id for old in neighbours):
-            continue
-        # The newest of those: what was said again after a contradiction is the one to add to.
-        same = max(
-            (old for old in neighbours if _says_the_same(gem, old)),
-            key=lambda old: (old.created_at, old.gem_id),
-            default=None,
+        meeting.admit(gem, found[gem.gem_id])
+    return Consolidation(tuple(meeting.written.values()), meeting.merged, meeting.superseded)
+
+
+def said_at(gem: Gem) -> datetime:
+    """When a statement began to hold, as far as is known."""
+    return gem.valid_from or gem.created_at
+
+
+class _Meeting:
+    """What of a batch is settled so far."""
+
+    def __init__(
+        self,
+        settings: ExtractSettings,
+        verdicts: Mapping[tuple[str, str], Verdict],
+        cosine: Callable[[Gem, Gem], float],
+    ) -> None:
+        self._settings = settings
+        self._verdicts = verdicts
+        self._cosine = cosine
+        self._admitted: dict[str, Gem] = {}
+        self.written: dict[str, Gem] = {}
+        self.merged: dict[str, str] = {}
+        self.superseded: dict[str, str] = {}
+
+    def admit(self, gem: Gem, found: Sequence[tuple[Gem, float]]) -> None:
+        near = self._neighbours(gem, found)
+        for old, _ in near:
+            if old.gem_id == gem.gem_id:
+                self._finish(old, near)
+                return
+            if gem.gem_id in old.merged:
+                self.merged[gem.gem_id] = old.gem_id
+                return
+        self._admitted[gem.gem_id] = gem
+        same = self._same(gem, near)
+        if same is None:
+            self._store(gem, near)
+        elif _fuller(gem, same):
+            self._take_over(gem, same, near)
+        else:
+            self.merged[gem.gem_id] = same.gem_id
+            self._write(replace(same, evidence=_joined(same.evidence, gem.evidence), merged=(*same.merged, gem.gem_id)))
+
+    def _neighbours(self, gem: Gem, found: Sequence[tuple[Gem, float]]) -> list[tuple[Gem, float]]:
+        """What is stored, as it is by now, and what of this batch came before; the nearest first."""
+        known = {old.gem_id: (self.written.get(old.gem_id, old), cosine) for old, cosine in found}
+        for other in self.written.values():
+            if other.gem_id not in known and other.user_id == gem.user_id:
+                admitted = self._admitted.get(other.gem_id)
+                known[other.gem_id] = (other, self._cosine(gem, admitted) if admitted else 0.0)
+        return sorted(known.values(), key=lambda item: (-item[1], item[0].gem_id))
+
+    def _finish(self, stored: Gem, near: Sequence[tuple[Gem, float]]) -> None:
+        """The gem of a batch that is done again: what a crash left of replacing others is made up for."""
+        replaced = {*stored.supersedes, *stored.merged}
+        for old, _ in near:
+            if old.gem_id in replaced and old.status == "active":
+                self._write(replace(old, status="superseded", valid_until=said_at(stored)))
+
+    def _same(self, gem: Gem, near: Sequence[tuple[Gem, float]]) -> Gem | None:
+        """The gem that says the same and held when this was said: of several the newest."""
+        alike = [
+            old for old, cosine in near if _holds(old, said_at(gem)) and self._relation(gem, old, cosine) == "same"
+        ]
+        same = max(alike, key=lambda old: (old.created_at, old.gem_id), default=None)
+        if same is None or self._said_otherwise_since(same, gem, near):
+            return None
+        return same
+
+    def _said_otherwise_since(self, same: Gem, gem: Gem, near: Sequence[tuple[Gem, float]]) -> bool:
+        """Whether something as near, but not the same, came in between: after "6379" and "6381", "6379" is news."""
+        between = (old for old, cosine in near if cosine >= self._settings.duplicate_similarity and old is not same)
+        return any(
+            same.created_at < old.created_at <= gem.created_at and _relation(gem, old, 1.0, self._settings) != "same"
+            for old in between
         )
-        if same is None or _contradicted_since(same, neighbours):
-            written[gem.gem_id] = gem
-            continue
-        merged[gem.gem_id] = same.gem_id
-        evidence = tuple(dict.fromkeys((*same.evidence, *gem.evidence)))
-        if evidence != same.evidence:
-            written[same.gem_id] = replace(same, evidence=evidence)
-    return Consolidation(tuple(written.values()), merged)
+
+    def _store(self, gem: Gem, near: Sequence[tuple[Gem, float]]) -> None:
+        """Keep a gem that says something new, and settle what it replaces and what replaces it."""
+        at = said_at(gem)
+        gone = [
+            old
+            for old, cosine in near
+            if said_at(old) <= at and _holds(old, at) and self._relation(gem, old, cosine) == "updates"
+        ]
+        later = [old for old, cosine in near if said_at(old) > at and self._relation(old, gem, cosine) == "updates"]
+        gem = replace(gem, supersedes=_joined(gem.supersedes, [old.gem_id for old in gone]))
+        if later:
+            first = min(later, key=lambda old: (said_at(old), old.gem_id))
+            gem = replace(gem, status="superseded", valid_until=said_at(first))
+            self._write(replace(first, supersedes=_joined(first.supersedes, [gem.gem_id])))
+            self.superseded[gem.gem_id] = first.gem_id
+        for old in gone:
+            self._write(replace(old, status="superseded", valid_until=at))
+            self.superseded[old.gem_id] = gem.gem_id
+        self._write(gem)
+
+    def _take_over(self, gem: Gem, old: Gem, near: Sequence[tuple[Gem, float]]) -> None:
+        """Let the fuller wording stand for both."""
+        evidence = _joined(old.evidence, gem.evidence)
+        gem = replace(gem, evidence=evidence, supersedes=old.supersedes, merged=(*old.merged, old.gem_id))
+        self._write(replace(old, status="superseded", valid_until=said_at(gem)))
+        self.merged[old.gem_id] = gem.gem_id
+        self._store(gem, [(other, cosine) for other, cosine in near if other.gem_id != old.gem_id])
+
+    def _relation(self, newer: Gem, older: Gem, cosine: float) -> Verdict:
+        told = _relation(newer, older, cosine, self._settings)
+        return told or self._verdicts.get((newer.gem_id, older.gem_id), "different")
+
+    def _write(self, gem: Gem) -> None:
+        self.written[gem.gem_id] = gem
 
 
-def _neighbours(gem: Gem, found: Sequence[tuple[Gem, float]], written: Mapping[str, Gem], least: float) -> list[Gem]:
-    """Gems that may say the same, the likeliest first: those with the same words, then by cosine."""
-    scored = {
-        old.gem_id: (written.get(old.gem_id, old), cosine)
-        for old, cosine in found
-        if old.user_id == gem.user_id and (cosine >= least or _plain(old) == _plain(gem))
-    }
-    for other in written.values():
-        if other.user_id == gem.user_id and _plain(other) == _plain(gem):
-            scored.setdefault(other.gem_id, (other, 1.0))
-    ranked = sorted(scored.values(), key=lambda item: (_plain(item[0]) != _plain(gem), -item[1], item[0].gem_id))
-    return [old for old, _ in ranked]
+def _undecided(
+    new: Sequence[Gem], found: Mapping[str, Sequence[tuple[Gem, float]]], settings: ExtractSettings
+) -> list[Pair]:
+    """Pairs that are near and that no rule decides, the newer gem of each first."""
+    pairs: list[Pair] = []
+    for gem in new:
+        near = sorted(found[gem.gem_id], key=lambda item: (-item[1], item[0].gem_id))
+        open_pairs = [
+            (gem, old) if said_at(old) <= said_at(gem) else (old, gem)
+            for old, cosine in near
+            if old.gem_id != gem.gem_id and old.status == "active" and cosine >= settings.update_similarity
+        ]
+        cosine_of = {old.gem_id: cosine for old, cosine in near}
+        pairs += [
+            (newer, older)
+            for newer, older in open_pairs[:_JUDGED]
+            if (newer, older) not in pairs
+            and _relation(newer, older, cosine_of[older.gem_id if newer is gem else newer.gem_id], settings) is None
+        ]
+    return pairs
 
 
-def _says_the_same(gem: Gem, old: Gem) -> bool:
-    return _plain(gem) == _plain(old) or _particulars(gem) == _particulars(old)
+def _relation(newer: Gem, older: Gem, cosine: float, settings: ExtractSettings) -> Verdict | None:
+    """What the rules say; None where they cannot tell."""
+    if plain(newer.content) == plain(older.content):
+        return "same"
+    if replaces(newer.content, older.content, cosine, settings):
+        return "updates"
+    near = cosine >= settings.duplicate_similarity
+    return "same" if near and _says_the_same(newer, older, settings.duplicate_overlap) else None
 
 
-def _contradicted_since(same: Gem, neighbours: Sequence[Gem]) -> bool:
-    return any(other.created_at > same.created_at and not _says_the_same(other, same) for other in neighbours)
+def _says_the_same(one: Gem, other: Gem, overlap: float) -> bool:
+    mine, theirs = particulars(one.content), particulars(other.content)
+    if not mine.agrees_with(theirs):
+        return False
+    shorter = min(len(mine.topic), len(theirs.topic))
+    return len(mine.topic & theirs.topic) >= overlap * shorter
 
 
-def _plain(gem: Gem) -> str:
-    return " ".join(gem.content.casefold().split()).rstrip(".!… ")
+def _fuller(gem: Gem, old: Gem) -> bool:
+    """Whether the new wording says more; where neither does, the one that was there stays."""
+    return len(particulars(gem.content).topic) > len(particulars(old.content).topic)
 
 
-def _particulars(gem: Gem) -> tuple[frozenset[str], ...]:
-    """Numbers, names and turning words: what makes two nearly equal sentences say different things."""
-    capitals = frozenset(word.casefold() for word in _CAPITAL.findall(gem.content) if word[0].isupper())
-    return (
-        frozenset(_NUMBER.findall(gem.content)),
-        capitals | frozenset(find_entities(gem.content)),
-        frozenset(words(gem.content)) & _TURNING,
-    )
+def _holds(gem: Gem, at: datetime) -> bool:
+    return gem.status == "active" or (gem.valid_until is not None and gem.valid_until > at)
+
+
+def _joined(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*one, *other)))

@@ -26,6 +26,7 @@ __all__ = [
     "gem_heading_terms",
     "gem_index",
     "gem_terms",
+    "gem_texts",
     "part_terms",
     "role_of",
     "stretch_point_id",
@@ -118,10 +119,17 @@ def turn_heading_terms(turn: Turn) -> list[str]:
 
 
 def gem_terms(gem: Gem) -> list[str]:
-    """Tokens of the content, and those of the summary that the content lacks."""
-    content = analyse(gem.content)
-    known = set(content)
-    return content + [term for term in analyse(gem.summary) if term not in known]
+    """Tokens of the content, and those that it lacks of the summary and of the questions that it answers."""
+    terms = analyse(gem.content)
+    for text in (gem.summary, *gem.questions):
+        known = set(terms)
+        terms += [term for term in analyse(text) if term not in known]
+    return terms
+
+
+def gem_texts(gem: Gem) -> tuple[str, ...]:
+    """What a gem states, and the questions it answers: any of them may be what is asked for."""
+    return (gem.content, *(question for question in gem.questions if question.strip()))
 
 
 def gem_heading_terms(gem: Gem, speakers: Iterable[str]) -> list[str]:

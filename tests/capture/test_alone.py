@@ -1,0 +1,39 @@
+"""One process at a time, told apart by two buffers on one server."""
+
+from datetime import timedelta
+
+import pytest
+
+from neuralstream.capture.buffer import open_buffer
+from neuralstream.errors import MissingPartError
+
+SHORT = timedelta(milliseconds=50)
+
+
+def test_two_processes_wait_for_each_other(settings):
+    """What one does alone the other cannot begin; something else it can, and afterwards it can too."""
+    waiting = settings.model_copy(update={"buffer": settings.buffer.model_copy(update={"lease": SHORT})})
+    first, second = open_buffer(settings, sole_owner=False), open_buffer(waiting, sole_owner=False)
+    try:
+        with first.alone("gems:ada"):
+            with second.alone("gems:bob"):
+                pass
+            with pytest.raises(MissingPartError, match="did not finish"), second.alone("gems:ada"):
+                pytest.fail("two at once")
+        with second.alone("gems:ada"):
+            pass
+    finally:
+        second.close()
+        first.close()
+
+
+def test_whoever_is_late_does_not_end_another_s_turn(settings):
+    """A lock that ran out is another's by then, and letting go of it says nothing."""
+    hasty = settings.model_copy(update={"buffer": settings.buffer.model_copy(update={"lease": SHORT})})
+    first, second = open_buffer(hasty, sole_owner=False), open_buffer(settings, sole_owner=False)
+    try:
+        with first.alone("gems:ada"), second.alone("gems:ada"):
+            pass
+    finally:
+        second.close()
+        first.close()
