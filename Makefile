@@ -9,7 +9,7 @@ LOGS ?= datasets/workdays
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-all lint notebooks lab docs reports bench validate clean
+.PHONY: demo test test-all lint eval notebooks lab docs reports bench validate clean
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
@@ -26,6 +26,10 @@ lint: .venv/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+eval: .venv/all.done  ## measure the served settings on the shipped set and hold them against reports/baseline.json
+	$(BIN)/neuralstream eval --dataset workdays@dev --modes hybrid --out reports/runs/eval
+	$(BIN)/neuralstream gate reports/runs/eval --baseline reports/baseline.json
 
 notebooks: .venv/all.done  ## run every notebook with its own parameters
 	for notebook in notebooks/*.ipynb; do $(BIN)/neuralstream notebook run $$notebook || exit 1; done

@@ -145,11 +145,12 @@ def change_rows(changed: Sequence[Changed]) -> Rows:
 
 
 def flip_rows(new: Run, flipped: Mapping[str, Sequence[Moved]], lane: str) -> Rows:
-    """As a table: a header, then the first SHOWN questions, losses and gains in turn."""
+    """As a table: a header, then SHOWN questions, losses before gains, the greatest first."""
     texts = {Asked(one.conversation, one.query_id): one.text for one in new.results}
     lost, gained = ([one for one in flipped[lane] if one.flip == kind] for kind in ("lost", "gained"))
+    gained.sort(key=lambda one: one.old - one.new)
     shown = lost[: max(SHOWN // 2, SHOWN - len(gained))]
-    return moved_rows([*shown, *gained[::-1][: SHOWN - len(shown)]], HEADLINE[lane], texts)
+    return moved_rows([*shown, *gained[: SHOWN - len(shown)]], HEADLINE[lane], texts)
 
 
 def counted(lane: str, flipped: Sequence[Moved]) -> str:

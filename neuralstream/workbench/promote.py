@@ -264,8 +264,8 @@ def _unsupported(winner: _Winner, gain: _Gain) -> list[str]:
         return []
     if gain.verdict == "too few to tell":
         cure = (
-            f"{gain.comparison.clusters} {winner.run.manifest['dataset']['cluster']}s cannot carry a verdict on "
-            f"{gain.compared} candidates: evaluate this one on data that it was not chosen on, and promote that run"
+            f"clusters ({gain.comparison.clusters}, each a {winner.run.manifest['dataset']['cluster']}) are too few for a "
+            f"verdict on candidates ({gain.compared}): evaluate this one on data that it was not chosen on, and promote that run"
         )
     else:
         cure = "what is served now stays"

@@ -1,4 +1,4 @@
-"""What a change gained, as a user reads it."""
+"""What a change gained, why a question went wrong, what the gate refuses and what is promoted, as a user reads it."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -38,28 +38,37 @@ def runs(cli, tmp_path):
     for name, rows in (("conversations", turns), ("queries", queries)):
         (folder / name / "ada.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for mode in ("substring", "bm25"):
-        assert cli("eval", "--dataset", folder, "--modes", mode, "--out", tmp_path / mode).code == 0
+        chosen = ("--modes", mode, "--set", f"retrieval.mode={mode}")
+        assert cli("eval", "--dataset", folder, *chosen, "--out", tmp_path / mode).code == 0
     return tmp_path / "substring", tmp_path / "bm25"
 
 
-def test_two_runs_are_compared_over_all_questions_and_in_each_category(cli, runs):
-    """Old, new, their difference, and a verdict that one conversation cannot carry."""
+def _tables(text):
+    """Blocks of lines, each a list of cells."""
+    return [[line.split("\t") for line in block.splitlines()] for block in text.strip().split("\n\n")]
+
+
+def test_two_runs_are_compared(cli, runs):
+    """Old, new, their difference and a verdict that one conversation cannot carry; what changed; what flipped."""
     ran = cli("compare", *runs)
     assert ran.code == 0
-    assert [(row["category"], row["measure"]) for row in ran.rows] == [
+    measures, changed, flipped = _tables(ran.out)
+    rows = [dict(zip(measures[0], line, strict=True)) for line in measures[1:]]
+    assert [(row["category"], row["measure"]) for row in rows] == [
         (category, measure) for category in ("all", "identifier", "temporal") for measure in ("R@5", "nDCG@10")
     ]
-    first = ran.rows[0]
-    assert (float(first["old"]), float(first["new"]), float(first["difference"])) == (0, 1, 1)
-    assert (first["questions"], first["win/tie/loss"], first["verdict"]) == ("2", "2/0/0", "too few to tell")
+    assert (float(rows[0]["old"]), float(rows[0]["new"]), rows[0]["verdict"]) == (0, 1, "too few to tell")
+    assert ["retrieval.mode", "substring", "bm25"] in changed
+    assert [line[:2] for line in flipped[2:4]] == [["ada/q0", "gained"], ["ada/q1", "gained"]]
+    assert flipped[-1][0].startswith("turns: too few to tell. nDCG@10 0.000 before, 1.000 now")
 
 
-def test_the_other_way_round_is_a_loss(cli, runs):
-    """The second run is the new one; --json and --md say the same."""
-    lost = cli("compare", *reversed(runs), "--json").json[0]
-    assert (lost["difference"], lost["win/tie/loss"]) == (-1, "0/0/2")
-    head, line, *rows = cli("compare", *reversed(runs), "--md").out.splitlines()
-    assert (head.count("|"), set(line), len(rows)) == (13, set("| -"), 6)
+def test_json_and_markdown_say_the_same(cli, runs):
+    """The second run is the new one, so the other way round is a loss."""
+    found = cli("compare", *reversed(runs), "--json").json
+    assert (found["measures"][0]["difference"], found["measures"][0]["win/tie/loss"]) == (-1, "0/0/2")
+    assert [one["flip"] for one in found["flipped"]["turns"]] == ["lost", "lost"]
+    assert "| ada/q0 | lost | 1.000 | 0.000 | redis port? |" in cli("compare", *reversed(runs), "--md").out
 
 
 def test_runs_that_asked_different_questions_are_refused(cli, runs, tmp_path):
@@ -70,3 +79,53 @@ def test_runs_that_asked_different_questions_are_refused(cli, runs, tmp_path):
     ran = cli("compare", runs[0], tmp_path / "fewer")
     assert ran.code == 2
     assert "different questions" in ran.err
+
+
+def test_a_question_is_explained(cli, runs):
+    """What was asked, where its evidence came, and every hit with its signals."""
+    ran = cli("explain", runs[1], "q1")
+    asked, wanted, hits, _ = _tables(ran.out)
+    assert asked[0] == ["when lunch?"]
+    assert wanted[1][:2] == ["t1", "1"]
+    assert hits[1][:3] == ["1", "yes", "t1"]
+    assert cli("explain", runs[1], "q1", "--json").json["evidence"][0]["rank"] == 1
+    assert cli("explain", runs[1], "q7").code == 2
+
+
+def test_the_gate_exits_with_4_and_names_the_rule(cli, runs, tmp_path):
+    """A floor of the baseline; the Markdown is written either way."""
+    baseline = ("--baseline", tmp_path / "b.json", "--md", tmp_path / "c.md")
+    accepted = cli("gate", runs[1], *baseline, "--update-baseline", "--floor", "R@5=0.5")
+    assert accepted.code == 0
+    assert "passed" in (tmp_path / "c.md").read_text()
+    assert cli("gate", runs[1], *baseline).code == 0
+    refused = cli("gate", runs[0], *baseline)
+    assert refused.code == 4
+    assert "REFUSED (floor): turns: R@5 is 0.000, and the floor 0.500" in refused.err
+    assert "ada/q0\tlost" in refused.out
+    assert "- **floor**" in (tmp_path / "c.md").read_text()
+    assert cli("gate", runs[0], *baseline, "--json").json["passed"] is False
+    assert cli("gate", runs[0], "--baseline", tmp_path / "none.json").code == 2
+
+
+def test_a_run_below_its_floors_is_no_baseline(cli, runs, tmp_path):
+    """What the gate refuses is not accepted either."""
+    file = tmp_path / "b.json"
+    assert cli("gate", runs[0], "--baseline", file, "--update-baseline", "--floor", "R@5=0.5").code == 4
+    assert not file.exists()
+
+
+def test_a_run_is_promoted_and_served(cli, runs, tmp_path):
+    """The first promotion says so; the next one needs a gain, or a reason."""
+    file = tmp_path / "served.toml"
+    first = cli("promote", runs[0], "--to", file)
+    assert first.code == 0
+    assert "nothing was promoted" in first.err
+    limit = ("--max-latency-ms", 100000)
+    refused = cli("promote", runs[1], "--to", file, *limit)
+    assert refused.code == 4
+    assert "clusters (1, each a user) are too few" in refused.err
+    assert cli("promote", runs[1], "--to", file, "--force").code == 2
+    forced = cli("promote", runs[1], "--to", file, *limit, "--force", "--why", "a trial", "--by", "ada", "--json")
+    assert forced.json["promoted"]["forced"] == "a trial"
+    assert cli("--config", file, "config", "show", "--json").json["retrieval.mode"]["value"] == "bm25"
