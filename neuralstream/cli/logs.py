@@ -1,5 +1,6 @@
 """`replay`: capture and distil conversation logs."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -78,7 +79,11 @@ def replay(
     ]
     clock = VirtualClock()
     recorder = Recorder(make_extractor(settings), clock)
-    with NeuralStream(settings, clock=clock, extractor=recorder) as memory, progress() as report:
+    with (
+        closing(recorder),
+        NeuralStream(settings, clock=clock, extractor=recorder) as memory,
+        progress() as report,
+    ):
         done = [_replay(memory, log, clock, recorder, report) for log in opened]
     told = Timeline.joined(replayed.timeline for _, replayed in done)
     if timeline:

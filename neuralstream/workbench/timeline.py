@@ -12,6 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from neuralstream.errors import ExtractionError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -163,11 +165,22 @@ class Recorder:
         before = self.taken.get(batch.batch_id)
         cost: dict[str, int] = defaultdict(int, before.cost if before else {})
         answer: Extraction | None = None
+        spent: Mapping[str, Any] = {}
         try:
             answer = self._extractor.extract(batch)
-            for name in ("calls", "tokens"):
-                cost[name] += int(answer.cost.get(name, 0))
+            spent = answer.cost
+        except ExtractionError as error:
+            spent = error.cost
+            raise
         finally:
+            for name in ("calls", "tokens"):
+                cost[name] += int(spent.get(name, 0))
             tries = before.tries + 1 if before else 1
             self.taken[batch.batch_id] = Taken(batch, self._clock.moment, answer, cost, tries)
         return answer
+
+    def close(self) -> None:
+        """Close the other, where it has something to let go of."""
+        close = getattr(self._extractor, "close", None)
+        if close is not None:
+            close()
