@@ -27,7 +27,8 @@ SCRIPT = textwrap.dedent("""
     extractor = ScriptedExtractor() if kind == "improvising" else None
     start = datetime(2026, 1, 1, tzinfo=UTC)
     url = kind if kind.startswith("http") else None
-    settings = Settings(home=Path(home), cache_dir=Path(home) / "cache", worker="inline", ollama_url=url)
+    settings = Settings(
+        home=Path(home), cache_dir=Path(home) / "cache", worker="inline", ollama_url=url, buffer={"lease": "10s"})
     with NeuralStream(settings, clock=FakeClock("2026-06-01"), embedder=FakeEmbedder(), extractor=extractor) as memory:
         print("open", flush=True)
         for session in range(4):

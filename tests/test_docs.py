@@ -9,9 +9,11 @@ import typer
 
 from neuralstream.cli import app
 from neuralstream.config import setting_facts
+from neuralstream.extract.prompts import VARIABLES, list_prompts
+from neuralstream.extract.schemas import SCHEMAS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "prompts" / "README.md"])
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,20 @@ def test_every_command_is_documented():
             full = f"neuralstream {name}" if leaf is command else f"neuralstream {name} {leaf.name}"
             assert f"## {full}\n" in page, full
             assert leaf.help, full
+
+
+def test_every_prompt_is_documented():
+    """Each variable with its meaning, each schema with its fields, and each shipped prompt has a row of its own."""
+    page = (ROOT / "prompts" / "README.md").read_text(encoding="utf-8")
+    assert [name for name, meaning in VARIABLES.items() if f"| `${name}` | {meaning} |" not in page] == []
+    assert [
+        prompt.name
+        for prompt in list_prompts()
+        if f"| [{prompt.name}]({prompt.name}.md) | {prompt.schema} |" not in page
+    ] == []
+    rows = {version: re.search(rf"^\| {version} \| (.*`.*) \|$", page, re.MULTILINE) for version in SCHEMAS}
+    assert [version for version, row in rows.items() if row is None] == []
+    assert all(field in page for schema in SCHEMAS.values() for field in schema.fields)
 
 
 def test_generated_pages_hold_nothing_of_the_machine(generate):

@@ -8,8 +8,7 @@ import pytest
 from neuralstream.config import Settings
 from neuralstream.errors import SettingsError
 from neuralstream.extract import make_extractor
-from neuralstream.extract.prompts import VARIABLES, list_prompts, load_prompt, parse_prompt
-from neuralstream.extract.schemas import SCHEMAS
+from neuralstream.extract.prompts import list_prompts, load_prompt, parse_prompt
 from neuralstream.tokens import count_tokens
 
 ROOT = Path(__file__).parents[2]
@@ -171,11 +170,3 @@ def test_the_wheel_brings_the_prompts():
     """They are put where an installed package looks for them."""
     assert 'prompts = "neuralstream/_prompts"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert {f"{name}.md" for name in NAMES} <= {file.name for file in (ROOT / "prompts").iterdir()}
-
-
-def test_every_variable_and_schema_is_documented():
-    """prompts/README.md has a row for each variable, with its meaning, for each schema and for each shipped prompt."""
-    page = (ROOT / "prompts" / "README.md").read_text(encoding="utf-8")
-    assert [name for name, meaning in VARIABLES.items() if f"| `${name}` | {meaning} |" not in page] == []
-    assert [version for version in SCHEMAS if f"| {version} | " not in page] == []
-    assert [name for name in NAMES if f"[{name}]({name}.md)" not in page] == []
