@@ -6,7 +6,8 @@ Every function here runs in a process of its own, so that its memory is its own.
 from __future__ import annotations
 
 import resource
-from contextlib import closing
+import tempfile
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from itertools import islice
 from time import perf_counter
@@ -17,11 +18,11 @@ import numpy as np
 import qdrant_edge as engine
 from rank_bm25 import BM25Okapi
 
-from benchmarks.corpus import USER, TopicEmbedder, questions, turns
+from benchmarks.corpus import DIM, USER, TopicEmbedder, questions, turns
 from neuralstream.analysis import analyse
 from neuralstream.config import Settings
 from neuralstream.indexing import Indexer, fingerprint
-from neuralstream.retrieve.documents import turn_heading_terms, turn_terms
+from neuralstream.retrieve.documents import turn_heading_terms, turn_point_id, turn_terms
 from neuralstream.retrieve.query import Query
 from neuralstream.retrieve.search import Retriever
 from neuralstream.store import open_store
@@ -30,7 +31,7 @@ from neuralstream.store.schema import TERMS_DATED, TURNS, VECTOR_TEXT
 from neuralstream.types import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from neuralstream.embed.base import Vectors
     from neuralstream.store.base import MemoryStore
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FUSION",
     "HYBRID",
+    "PLAIN",
     "Fill",
     "Latency",
     "ask_store",
@@ -49,6 +51,7 @@ __all__ = [
 
 HYBRID = "NeuralStream hybrid"
 FUSION = "the engine's fusion"
+PLAIN = "the engine's fusion, as it comes"
 
 _AT_ONCE = 400
 """Turns that are indexed by one call."""
@@ -57,6 +60,9 @@ _WARM_UP = 10
 """Questions asked before the clock counts."""
 
 _CANDIDATES = 200
+
+_MOST_PLAIN = 100_000
+"""Turns beyond which a second store of whole vectors is not made."""
 
 
 class Fill(NamedTuple):
@@ -104,17 +110,19 @@ def fill_store(settings: Settings, count: int) -> Fill:
 
 
 def ask_store(settings: Settings, count: int, number: int) -> list[Latency]:
-    """Ask the embedded store, and by turns the engine's own fusion of the same points."""
+    """Ask the embedded store, and by turns the engine's own fusion: of the same points, and of a store of its own."""
     started = perf_counter()
-    with closing(open_store(settings, fingerprint(TopicEmbedder()))) as store:
+    with closing(open_store(settings, fingerprint(TopicEmbedder()))) as store, _plain_shard(count) as plain:
         opening = perf_counter() - started
         shard = store._shards[TURNS]  # type: ignore[attr-defined]  # noqa: SLF001 - the engine itself is asked too
-        hybrid, fusion = _hybrid(store, settings, count), _fusion(shard)
-        pairs = [(hybrid(text), fusion(text)) for text in questions(count, number + _WARM_UP)][_WARM_UP:]
-    return [
-        Latency(name, opening, list(seconds), _peak_mb())
-        for name, seconds in zip((HYBRID, FUSION), zip(*pairs, strict=True), strict=True)
-    ]
+        asked = {HYBRID: _hybrid(store, settings, count), FUSION: _fusion(shard)}
+        if plain is not None:
+            asked[PLAIN] = _fusion(plain)
+        seconds: dict[str, list[float]] = {name: [] for name in asked}
+        for text in questions(count, number + _WARM_UP):
+            for name, ask in asked.items():
+                seconds[name].append(ask(text))
+    return [Latency(name, opening, taken[_WARM_UP:], _peak_mb()) for name, taken in seconds.items()]
 
 
 def in_memory(count: int, number: int) -> tuple[Fill, Latency]:
@@ -175,6 +183,35 @@ def _hybrid(store: MemoryStore, settings: Settings, count: int) -> Callable[[str
         return seconds
 
     return ask
+
+
+@contextmanager
+def _plain_shard(count: int) -> Iterator[engine.EdgeShard | None]:
+    """The same turns in a shard with the engine's own settings: whole vectors, one text index. None where too many."""
+    if count > _MOST_PLAIN:
+        yield None
+        return
+    embedder, source = TopicEmbedder(), turns(count)
+    update = engine.UpdateOperation
+    with tempfile.TemporaryDirectory(prefix="neuralstream-plain-") as folder:
+        vector = engine.EdgeVectorParams(size=DIM, distance=engine.Distance.Cosine)
+        shard = engine.EdgeShard.create(f"{folder}/shard", engine.EdgeConfig(vectors={VECTOR_TEXT: vector}))
+        shard.update(update.create_field_index("user_id", engine.KeywordIndexParams(is_tenant=True)))
+        tokens = engine.TextIndexParams(tokenizer=engine.TokenizerType.Whitespace, lowercase=False, scoring=True)
+        shard.update(update.create_field_index(TERMS_DATED, tokens))
+        while batch := list(islice(source, _AT_ONCE)):
+            rows = embedder.embed_documents([turn.text for turn in batch]).tolist()
+            points = [
+                engine.Point(
+                    turn_point_id(USER, turn.turn_id),
+                    {VECTOR_TEXT: row},
+                    {"user_id": USER, TERMS_DATED: " ".join(turn_heading_terms(turn) + turn_terms(turn))},
+                )
+                for turn, row in zip(batch, rows, strict=True)
+            ]
+            shard.update(update.upsert_points(points))
+        yield shard
+        shard.close()
 
 
 def _fusion(shard: engine.EdgeShard) -> Callable[[str], float]:

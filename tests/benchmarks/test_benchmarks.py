@@ -19,6 +19,7 @@ def test_a_tiny_run_prints_every_row(tmp_path, capsys):
         for subject in (
             "NeuralStream hybrid",
             "the engine's fusion",
+            "the engine's fusion, as it comes",
             "NeuralStream hybrid on :memory:",
             "rank_bm25",
             "bm25s",
