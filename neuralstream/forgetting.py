@@ -15,6 +15,7 @@ from neuralstream.embed.cache import CachedEmbedder
 from neuralstream.errors import InputError, NotFoundError
 from neuralstream.extract.chains import stands_for, without
 from neuralstream.indexing import texts_of, turn_point_id
+from neuralstream.llm.cassette import Cassette
 from neuralstream.retrieve.recency import find_gem
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
@@ -38,6 +39,7 @@ class Forgotten:
         turns, gems, sessions: how many were removed from the stores.
         buffered: turn ids removed from the buffer.
         vectors: texts whose vectors were removed from the embedding cache.
+        answers: answers of the language model removed from the cassette that this memory records on.
         rewritten: what was rewritten on disk, a sentence each.
         checks: what was asked again, and whether nothing was found.
     """
@@ -48,6 +50,7 @@ class Forgotten:
     sessions: int = 0
     buffered: int = 0
     vectors: int = 0
+    answers: int = 0
     rewritten: tuple[str, ...] = ()
     checks: dict[str, bool] = field(default_factory=dict)
 
@@ -60,8 +63,8 @@ class Forgotten:
         """A JSON-ready mapping."""
         return {
             "what": self.what, "turns": self.turns, "gems": self.gems, "sessions": self.sessions,
-            "buffered": self.buffered, "vectors": self.vectors, "rewritten": list(self.rewritten),
-            "checks": self.checks, "proved": self.proved,
+            "buffered": self.buffered, "vectors": self.vectors, "answers": self.answers,
+            "rewritten": list(self.rewritten), "checks": self.checks, "proved": self.proved,
         }  # fmt: skip
 
 
@@ -174,7 +177,16 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
     )
     parts.graph.drop(user)
     parts.retriever.drop()
-    return Forgotten(doomed.what, len(doomed.turns), len(doomed.gems), len(doomed.whole_sessions), buffered, vectors)
+    cassette = _cassette(parts)
+    return Forgotten(
+        doomed.what,
+        turns=len(doomed.turns),
+        gems=len(doomed.gems),
+        sessions=len(doomed.whole_sessions),
+        buffered=buffered,
+        vectors=vectors,
+        answers=cassette.forget(_distilled(doomed)) if cassette is not None else 0,
+    )
 
 
 def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
@@ -207,7 +219,22 @@ def _prove(parts: Parts, doomed: _Doomed, done: Forgotten) -> Forgotten:
         texts = _embedded(doomed)
         parts.embedder.forget(texts + probes)
         checks["embedding cache"] = not parts.embedder.holds(texts + probes)
+    cassette = _cassette(parts)
+    if cassette is not None:
+        checks["cassette"] = not cassette.mentions(_distilled(doomed))
     return replace(done, rewritten=(parts.store.purge(), parts.buffer.purge()), checks=checks)
+
+
+def _cassette(parts: Parts) -> Cassette | None:
+    """The file that this memory's answers are recorded on; one that is only replayed belongs to a data set."""
+    llm = parts.settings.llm
+    return None if llm.cassette is None or llm.mode == "replay" else Cassette(llm.cassette)
+
+
+def _distilled(doomed: _Doomed) -> set[str]:
+    """Turns whose distilling said what is to go."""
+    sources = {turn_id for gem in doomed.gems for turn_id in gem.source_turns}
+    return sources | {turn.turn_id for turn in doomed.turns}
 
 
 def _embedded(doomed: _Doomed) -> list[str]:

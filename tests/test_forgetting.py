@@ -1,9 +1,11 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from neuralstream import InputError, NeuralStream, NotFoundError, Turn
 from neuralstream.embed.cache import CachedEmbedder
+from neuralstream.llm.cassette import Cassette, Recording
 from neuralstream.testing import FakeClock, FakeEmbedder
 
 NEEDLE = "zebrafinchcodename"
@@ -32,6 +34,23 @@ def memory(settings):
                     )
         opened.flush()
         yield opened
+
+
+@pytest.fixture
+def recorded(memory, tmp_path):
+    """The memory's cassette, with an answer made of each of ada's turns."""
+    cassette = Cassette(tmp_path / "answers.jsonl")
+    for number in range(7):
+        about = {"prompt": "curator@1", "turns": [f"ada-s1-{number}"]}
+        cassette.add(Recording(str(number), "qwen3", about, {}, f"The project is {NEEDLE}.", "stop"))
+    use_cassette(memory, "record", cassette)
+    return cassette
+
+
+def use_cassette(memory, mode, cassette):
+    """Have the memory record or replay."""
+    llm = memory.settings.llm.model_copy(update={"mode": mode, "cassette": cassette.path})
+    memory.parts = replace(memory.parts, settings=memory.settings.model_copy(update={"llm": llm}))
 
 
 def on_disk(memory, needle=NEEDLE):
@@ -129,3 +148,30 @@ def test_forgetting_that_was_interrupted_leaves_no_vector(memory, monkeypatch):
         memory.forget(session_id="s1", user_id="ada")
     monkeypatch.undo()
     assert not memory.parts.embedder.holds(texts)
+
+
+def test_forgetting_a_session_forgets_its_recorded_answers(memory, recorded):
+    """What the model answered about its turns is gone from the cassette, and that is proved."""
+    result = memory.forget(session_id="s1", user_id="ada")
+    assert result.proved
+    assert result.checks["cassette"]
+    assert result.answers == 7
+    assert recorded.path.read_bytes() == b""
+
+
+def test_forgetting_a_gem_forgets_the_answer_it_came_from(memory, recorded):
+    """Answers about other turns stay."""
+    gem = next(hit.item for hit in memory.recent(100, kind="gem", user_id="ada") if hit.item.source.session_id == "s1")
+    result = memory.forget(gem_id=gem.gem_id, user_id="ada")
+    assert result.proved
+    assert result.answers == len(gem.source_turns)
+    assert not recorded.mentions(gem.source_turns)
+    assert NEEDLE.encode() in recorded.path.read_bytes()
+
+
+def test_a_cassette_that_is_only_replayed_is_left_alone(memory, recorded):
+    """It belongs to a data set, whose turns may have the same ids."""
+    use_cassette(memory, "replay", recorded)
+    result = memory.forget(session_id="s1", user_id="ada")
+    assert (result.answers, recorded.mentions({"ada-s1-0"})) == (0, True)
+    assert "cassette" not in result.checks

@@ -3,7 +3,16 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from neuralstream.extract.base import Batch, Extraction
-from neuralstream.testing import FakeClock, FakeEmbedder, OllamaReply, ScriptedExtractor, ScriptedOllama
+from neuralstream.testing import (
+    FakeClock,
+    FakeEmbedder,
+    OllamaReply,
+    OpenAIReply,
+    ScriptedChat,
+    ScriptedExtractor,
+    ScriptedOllama,
+    ScriptedOpenAI,
+)
 from neuralstream.types import Turn
 
 
@@ -56,3 +65,51 @@ def test_the_server_answers_as_scripted_and_records():
         assert client.get("/api/version").json()["version"]
         assert [request.path for request in server.requests].count("/api/chat") == 4
         assert server.asked("/api/chat")[0].body == {"model": "m", "messages": []}
+
+
+def chat(client, path, words, **more):
+    """What a model says to a prompt of so many words."""
+    messages = [{"role": "system", "content": "first"}, {"role": "user", "content": "word " * words + "last"}]
+    return client.post(path, json={"model": "qwen3", "messages": messages, **more})
+
+
+def test_an_ollama_model_chats_and_cuts_prompts_without_a_word():
+    """It reads half of its context, from the end, and stops at the longest answer; it can what it was said to."""
+    models = {"qwen3": ScriptedChat(lambda prompt: prompt.split()[0] + " …" + prompt[-4:], capabilities=["thinking"])}
+    with ScriptedOllama(models) as server, httpx.Client(base_url=server.url, timeout=5) as client:
+        whole = chat(client, "/api/chat", 10).json()
+        assert whole["message"] == {"role": "assistant", "content": "first …last"}
+        assert (whole["done_reason"], whole["prompt_eval_count"], whole["eval_count"]) == ("stop", 16, 3)
+        cut = chat(client, "/api/chat", 2000, options={"num_ctx": 2048}).json()
+        assert (cut["message"]["content"], cut["prompt_eval_count"]) == ("word …last", 1026)
+        short = chat(client, "/api/chat", 10, options={"num_predict": 1}).json()
+        assert (short["message"]["content"], short["done_reason"]) == ("firs", "length")
+        assert client.post("/api/show", json={"model": "qwen3"}).json()["capabilities"] == ["thinking"]
+        assert chat(client, "/api/embed", 1).status_code == 501
+
+
+def test_an_ollama_model_that_cannot_think_refuses_the_option():
+    """As Ollama does."""
+    with ScriptedOllama() as server, httpx.Client(base_url=server.url, timeout=5) as client:
+        assert chat(client, "/api/chat", 1).json()["message"]["content"] == '{"gems": []}'
+        assert chat(client, "/api/chat", 1, think=False).status_code == 400
+
+
+def test_an_openai_model_chats_and_refuses_prompts_that_are_too_long():
+    """It lists its context, wants the key, and says what went wrong."""
+    with (
+        ScriptedOpenAI({"qwen3": ScriptedChat("Hello.")}, context_length=100, api_key="k") as server,
+        httpx.Client(base_url=server.url, timeout=5, headers={"authorization": "Bearer k"}) as client,
+    ):
+        assert client.get("/models").json()["data"] == [{"id": "qwen3", "max_model_len": 100}]
+        said = chat(client, "/chat/completions", 10).json()
+        assert said["choices"][0]["message"]["content"] == "Hello."
+        assert said["choices"][0]["finish_reason"] == "stop"
+        assert said["usage"] == {"prompt_tokens": 16, "completion_tokens": 2}
+        refused = chat(client, "/chat/completions", 1000)
+        assert (refused.status_code, "maximum context length" in refused.text) == (400, True)
+        assert client.post("/chat/completions", json={"model": "none"}).status_code == 404
+        assert client.get("/else").status_code == 404
+        assert client.get("/models", headers={"authorization": "Bearer x"}).status_code == 401
+        server.script("/v1/chat/completions", [OpenAIReply.answer("scripted", "length")])
+        assert chat(client, "/chat/completions", 1).json()["choices"][0]["finish_reason"] == "length"

@@ -16,6 +16,7 @@ from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import print_json, print_table
 from neuralstream.config import Settings, setting_facts
 from neuralstream.errors import MissingPartError, NeuralStreamError
+from neuralstream.provenance import evidence_line
 
 __all__ = ["add_to"]
 
@@ -58,11 +59,13 @@ def doctor(call: Call, as_json: JsonOption = False) -> None:
     with _try_out(settings) as tried:
         findings = [
             _look("settings", lambda: _settings_part(call)),
+            *_evidence(settings),
             _look("data folder", lambda: _folder_part(settings.home)),
             _look("buffer", lambda: _buffer_part(tried)),
             _look("store", lambda: _store_part(tried)),
             _look("embedder", lambda: _embedder_part(tried)),
             _look("extractor", lambda: _extractor_part(tried)),
+            _look("gem model", lambda: _gem_model_part(tried)),
         ]
     if as_json:
         print_json([finding._asdict() for finding in findings])
@@ -131,6 +134,14 @@ def _settings_part(call: Call) -> Part:
     return Part("; ".join([file or "no file", *overridden]), f"neuralstream {__version__}")
 
 
+def _evidence(settings: Settings) -> list[Finding]:
+    """What a promoted file is served on; its detail says where the settings in force are others."""
+    record = settings.promoted
+    if record is None:
+        return []
+    return [Finding("evidence", True, evidence_line(record), f"neuralstream {record.version}", settings.doubt() or "")]
+
+
 def _folder_part(home: Path) -> Part:
     existing = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
@@ -180,6 +191,32 @@ def _extractor_part(settings: Settings) -> Part:
     from neuralstream.extract import make_extractor
 
     return Part(make_extractor(settings).name, f"neuralstream {__version__}")
+
+
+def _gem_model_part(settings: Settings) -> Part:
+    """The language model: asked for what it is, not to answer, which would load it."""
+    if settings.llm.mode == "replay" and settings.llm.cassette is not None:
+        return Part(f"{settings.gem_model}, replayed from {_cassette_facts(settings.llm.cassette)}")
+    if settings.openai_url is None and settings.ollama_url is None:
+        return Part("none: set ollama_url or openai_url to distil with one")
+    from neuralstream.llm import live_model
+
+    with live_model(settings) as model:
+        found = model.look()
+    facts = [f"{model.name} at {found.where}", f"{model.context_tokens} tokens of context"]
+    if found.trained_context:
+        facts[1] += f" of {found.trained_context}"
+    if found.thinks is not None:
+        facts.append("thinks" if found.thinks else "does not think")
+    if settings.llm.mode == "record" and settings.llm.cassette is not None:
+        facts.append(f"recorded on {_cassette_facts(settings.llm.cassette)}")
+    return Part(", ".join(facts))
+
+
+def _cassette_facts(path: Path) -> str:
+    from neuralstream.llm.cassette import Cassette
+
+    return f"{path} with {len(Cassette(path))} answers"
 
 
 def _server(name: str, address: str, path: str, headers: Mapping[str, str] | None = None) -> Part:

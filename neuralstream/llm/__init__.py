@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import MissingPartError
-from neuralstream.llm.base import Answer, LanguageModel, Request
+from neuralstream.llm.base import Answer, LanguageModel, LiveModel, Request
 from neuralstream.llm.calls import Calls, CountedModel
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def make_language_model(settings: Settings) -> CountedModel:
     return CountedModel(RecordedModel(Cassette(settings.llm.cassette), settings.gem_model, settings.llm, live))
 
 
-def live_model(settings: Settings) -> LanguageModel:
+def live_model(settings: Settings) -> LiveModel:
     """The model on its server: the OpenAI-compatible one, or Ollama's.
 
     Raises:

@@ -14,6 +14,8 @@ __all__ = [
     "Answer",
     "Finish",
     "LanguageModel",
+    "LiveModel",
+    "ModelFacts",
     "Request",
     "check_fits",
     "check_whole",
@@ -34,8 +36,8 @@ _WORD = re.compile(r"[A-Za-z\u00c0-\u052f]+|\d+")
 """Latin, Greek and Cyrillic words, and numbers. Other alphabets are left out: their vowel signs split words."""
 
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_WIDE_PER_TOKEN = 3
-"""More characters of Chinese, Japanese or Korean than a token holds on average."""
+_WIDE_PER_TOKEN = 4
+"""Characters of Chinese, Japanese or Korean in the longest tokens, such as Qwen's for laughter; the mean is under 2."""
 
 _HALF_KEPT = 8
 """What a cut prompt may have beyond half of the context."""
@@ -95,6 +97,21 @@ class Answer:
     recorded: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a server says of a model.
+
+    Attributes:
+        where: the server in words, without credentials.
+        trained_context: tokens the model was made for, or is served with; None where the server does not say.
+        thinks: whether it can think before it answers; None where the server does not say.
+    """
+
+    where: str
+    trained_context: int | None = None
+    thinks: bool | None = None
+
+
 class LanguageModel(Protocol):
     """Answers requests. A context manager; threads may share it."""
 
@@ -128,6 +145,18 @@ class LanguageModel(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+class LiveModel(LanguageModel, Protocol):
+    """A model on a server."""
+
+    def look(self) -> ModelFacts:
+        """What the server says of the model, without loading it.
+
+        Raises:
+            MissingPartError: the server does not answer, or does not have the model.
+        """
+        ...
 
 
 def check_fits(request: Request, context_tokens: int) -> None:

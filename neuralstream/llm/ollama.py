@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from neuralstream.errors import ContextOverflowError, MissingPartError
-from neuralstream.llm.base import Answer, Request, check_fits, check_whole, without_thinking
+from neuralstream.llm.base import Answer, ModelFacts, Request, check_fits, check_whole, without_thinking
 from neuralstream.ollama_server import OllamaError, OllamaServer
 from neuralstream.tokens import count_tokens
 from neuralstream.transport import TOO_LONG
@@ -57,6 +57,10 @@ class OllamaModel:
     def thinks(self) -> bool:
         """Whether the server says that the model can think before it answers."""
         return "thinking" in (self._ask(self.server.show).capabilities or ())
+
+    def look(self) -> ModelFacts:
+        """What the server says of the model; see `LiveModel`."""
+        return ModelFacts(self.server.where, self._ask(self.server.trained_context), self.thinks)
 
     def answer(self, request: Request) -> Answer:
         """The model's answer; see `LanguageModel`."""

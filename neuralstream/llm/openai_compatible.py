@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from neuralstream.errors import ContextOverflowError, MissingPartError
-from neuralstream.llm.base import Answer, Request, check_fits, check_whole, without_thinking
+from neuralstream.llm.base import Answer, ModelFacts, Request, check_fits, check_whole, without_thinking
 from neuralstream.tokens import count_tokens
 from neuralstream.transport import TOO_LONG, Address, retried
 
@@ -89,6 +89,15 @@ class OpenAICompatibleModel:
                 except (_RefusalError, KeyError, TypeError):
                     self._listed = {}
             return self._listed
+
+    def look(self) -> ModelFacts:
+        """What the server says of the model; see `LiveModel`."""
+        listed = self.listed()
+        if listed and self.name not in listed:
+            raise MissingPartError(
+                f"{self.where} does not have {self.name}; set gem_model to one of {', '.join(sorted(listed)[:10])}"
+            )
+        return ModelFacts(self.where, self.told_context())
 
     def answer(self, request: Request) -> Answer:
         """The model's answer; see `LanguageModel`."""

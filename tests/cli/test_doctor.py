@@ -4,9 +4,12 @@ from threading import Thread
 import pytest
 
 from neuralstream.cli import doctor
+from neuralstream.config import Settings
 from neuralstream.errors import MissingPartError
+from neuralstream.llm.cassette import Cassette, Recording
+from neuralstream.testing import ScriptedChat, ScriptedOllama, ScriptedOpenAI
 
-PARTS = ["settings", "data folder", "buffer", "store", "embedder", "extractor"]
+PARTS = ["settings", "data folder", "buffer", "store", "embedder", "extractor", "gem model"]
 
 
 def test_doctor_looks_at_every_part(cli):
@@ -122,3 +125,40 @@ def test_wrong_settings_are_wrong_use(cli, text):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert ran.err.count("\n") == 1
+
+
+def gem_model(**settings):
+    """What doctor says of the gem model."""
+    return doctor._look("gem model", lambda: doctor._gem_model_part(Settings(**settings)))
+
+
+def test_doctor_looks_at_the_gem_model():
+    """Its server, its context and whether it thinks; one that is not there is down, with what to do."""
+    with ScriptedOllama({"qwen3": ScriptedChat(capabilities=["thinking"])}, context_length=4096) as server:
+        found = gem_model(ollama_url=server.url)
+        assert found.ok
+        assert found.what == f"qwen3 at Ollama at {server.url}, 4096 tokens of context of 4096, thinks"
+        assert server.asked("/api/chat") == []
+        missing = gem_model(ollama_url=server.url, gem_model="other")
+        assert not missing.ok
+        assert "ollama pull other" in missing.detail
+    assert "no Ollama server" in gem_model(ollama_url=server.url, llm={"tries": 1}).detail
+
+
+def test_doctor_looks_at_an_openai_compatible_model():
+    """The same, and names the models that are there."""
+    with ScriptedOpenAI({"here": ScriptedChat()}) as server:
+        assert "8192 tokens of context of 8192" in gem_model(openai_url=server.url, gem_model="here").what
+        assert "one of here" in gem_model(openai_url=server.url).detail
+
+
+def test_doctor_names_the_cassette(tmp_path):
+    """How many answers it has, whether it is recorded or replayed; without a model, what to set."""
+    path = tmp_path / "a.jsonl"
+    Cassette(path).add(Recording("k", "qwen3", {}, {}, "[]", "stop"))
+    replayed = gem_model(llm={"mode": "replay", "cassette": path})
+    assert replayed.what == f"qwen3, replayed from {path} with 1 answers"
+    with ScriptedOllama() as server:
+        recorded = gem_model(ollama_url=server.url, llm={"mode": "record", "cassette": path})
+        assert recorded.what.endswith(f"does not think, recorded on {path} with 1 answers")
+    assert "set ollama_url" in gem_model().what
