@@ -264,8 +264,9 @@ def _unsupported(winner: _Winner, gain: _Gain) -> list[str]:
         return []
     if gain.verdict == "too few to tell":
         cure = (
-            f"clusters ({gain.comparison.clusters}, each a {winner.run.manifest['dataset']['cluster']}) are too few for a "
-            f"verdict on candidates ({gain.compared}): evaluate this one on data that it was not chosen on, and promote that run"
+            f"clusters ({gain.comparison.clusters}, each a {winner.run.manifest['dataset']['cluster']}) are too few "
+            f"for a verdict on candidates ({gain.compared}): evaluate this one on data that it was not chosen on, and "
+            "promote that run"
         )
     else:
         cure = "what is served now stays"

@@ -129,3 +129,8 @@ def test_a_run_is_promoted_and_served(cli, runs, tmp_path):
     forced = cli("promote", runs[1], "--to", file, *limit, "--force", "--why", "a trial", "--by", "ada", "--json")
     assert forced.json["promoted"]["forced"] == "a trial"
     assert cli("--config", file, "config", "show", "--json").json["retrieval.mode"]["value"] == "bm25"
+    looked = {one["part"]: one for one in cli("--config", file, "doctor", "--json").json}
+    assert "forced: a trial" in looked["evidence"]["what"]
+    assert looked["evidence"]["detail"] == ""
+    overridden = cli("--config", file, "doctor", "--json", "--set", "retrieval.mode=semantic").json
+    assert "not those" in {one["part"]: one for one in overridden}["evidence"]["detail"]
