@@ -1,16 +1,19 @@
 """Load a labelled data set through the memory that serves, ask its questions, score what comes back.
 
 Each conversation is one user of one memory in the run's own folder, filled as `filling.py` says; every question
-is asked as of its own date, else as of the last turn's time.
+is asked as of its own date, else as of the last turn's time. What distilling made is held against reference gems where
+the set has them, and raw turns at the same budget stand beside it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
@@ -18,21 +21,17 @@ import numpy as np
 
 from neuralstream.config import Settings
 from neuralstream.errors import DatasetError, InputError
-from neuralstream.extract import make_extractor
 from neuralstream.types import Hit, Lane, Mode
 from neuralstream.workbench import datasets
 from neuralstream.workbench.baselines import BASELINES, Baseline, OkapiRanking
-from neuralstream.workbench.filling import NoExtractor, Progress, TurnClock, asked_at, filled_memory
-from neuralstream.workbench.metering import MeteredExtractor, close_after, extractor_facts
-from neuralstream.workbench.reference_gems import (
-    OVERLAP,
-    SIMILARITY,
-    agreement,
-    read_reference_gems,
-    references_digest,
-)
+from neuralstream.workbench.filling import Progress, asked_at
+from neuralstream.workbench.metering import extractor_facts
+from neuralstream.workbench.policy import policy_metrics
+from neuralstream.workbench.prepared import Prepared, prepared_memory
+from neuralstream.workbench.reference_gems import agreement, read_reference_gems, references_facts
 from neuralstream.workbench.runs import QueryResult, Run, core_digest, run_digest, versions, write_run
 from neuralstream.workbench.scoring import SEED, InjectedTokens, dataset_facts, gem_facts, lane_metrics, query_result
+from neuralstream.workbench.shared_answers import Answer, SharedAnswers
 from neuralstream.workbench.stats import RESAMPLES
 
 if TYPE_CHECKING:
@@ -41,7 +40,9 @@ if TYPE_CHECKING:
     from neuralstream.extract.base import Extractor
     from neuralstream.logs.base import Conversation
     from neuralstream.stream import NeuralStream
+    from neuralstream.workbench.metering import MeteredExtractor
     from neuralstream.workbench.stats import Interval
+    from neuralstream.workbench.virtual_clock import VirtualClock
 
 __all__ = ["DEPTH", "MODES", "Progress", "beside_turns", "evaluate"]
 
@@ -66,12 +67,15 @@ def evaluate(
     depth: int = DEPTH,
     embedder: Embedder | None = None,
     extractor: Extractor | None = None,
+    prepared: Prepared | None = None,
+    shared: SharedAnswers | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Score rankings of a data set and write the run into `out`.
 
     Questions without readable evidence are counted, not asked. Where only turns are searched, no gems are made. A batch
-    that cannot be distilled is counted and written to `dead_letters.jsonl`.
+    that cannot be distilled is counted and written to `dead_letters.jsonl`. With `context_window` set, conversations
+    are replayed as a host would have lived them, and the metrics have the capture policy's under "policy".
 
     Args:
         dataset: a loaded set, or its SPEC.
@@ -82,6 +86,8 @@ def evaluate(
         k: hits recorded for each query.
         depth: hits retrieved for each query.
         embedder, extractor: used instead of what the settings name.
+        prepared: a memory that holds the set already, filled under settings that differ in nothing but the search.
+        shared: answers of other runs, which are not asked for again.
         progress: told (stage, done, total) as work goes on.
 
     Raises:
@@ -97,22 +103,25 @@ def evaluate(
     settings = settings or Settings()
     began = time.perf_counter()
     latencies: dict[tuple[str, str], list[float]] = defaultdict(list)
-    clock = TurnClock()
     with ExitStack() as opened:
-        if extractor is None:
-            extractor = NoExtractor() if set(lanes) == {"turns"} else make_extractor(settings)
-            opened.callback(close_after(extractor))
-        metered = MeteredExtractor(extractor)
-        memory = opened.enter_context(
-            filled_memory(dataset, settings, out, clock=clock, embedder=embedder, extractor=metered, progress=progress)
-        )
+        if prepared is None:
+            prepared = opened.enter_context(
+                prepared_memory(
+                    dataset, settings, out, lanes=lanes, embedder=embedder, extractor=extractor, progress=progress
+                )
+            )
         filled = time.perf_counter()
-        results = _ask(memory, dataset, clock, modes, lanes, k=k, depth=depth, latencies=latencies, progress=progress)
+        metered, timeline = prepared.metered, prepared.timeline
+        memory = prepared.searched_by(settings)
+        results = _ask(
+            prepared, memory, dataset, modes, lanes,
+            k=k, depth=depth, shared=shared, latencies=latencies, progress=progress,
+        )  # fmt: skip
         distilled = _distilled(memory, dataset, metered) if set(lanes) != {"turns"} else _Distilled()
         embedding = {"name": memory.parts.embedder.name, "digest": memory.parts.embedder.digest}
     arguments = {"modes": list(modes), "lanes": list(lanes), "k": k, "depth": depth}
     # In mode "record" the answers are all there only now.
-    distilling = {**extractor_facts(extractor, settings.llm), **distilled.references}
+    distilling = {**extractor_facts(prepared.extractor, settings.llm), **distilled.references}
     kept = settings.model_dump(mode="json", exclude=_ADDRESSES)
     return write_run(
         out,
@@ -137,7 +146,8 @@ def evaluate(
             "dataset": dataset_facts(dataset),
             "config_digest": settings.digest(),
             "lanes": {lane: lane_metrics(results, lane, modes, distilled.facts, distilled.intervals) for lane in lanes},
-        },
+        }
+        | ({"policy": policy_metrics(timeline)} if timeline else {}),
         results=results,
         timings={
             "fill_seconds": round(filled - began, 3),
@@ -173,12 +183,10 @@ def _distilled(memory: NeuralStream, dataset: datasets.Dataset, metered: Metered
     turns = sum(len(conversation.turns) for conversation in dataset.conversations)
     facts, intervals = gem_facts(gems, metered, dead, turns), {}
     batches = read_reference_gems(dataset)
-    references: dict[str, Any] = {}
     if batches:
         found = agreement(metered.gems(dead), batches, memory.parts.embedder)
         facts, intervals = facts | found.scores(), found.intervals(seed=SEED)
-        references = {"references_sha256": references_digest(batches), "similarity": SIMILARITY, "overlap": OVERLAP}
-    return _Distilled(facts, intervals, references, dead_letters)
+    return _Distilled(facts, intervals, references_facts(batches), dead_letters)
 
 
 def _check(dataset: datasets.Dataset, modes: Sequence[str], lanes: Sequence[str]) -> None:
@@ -191,34 +199,50 @@ def _check(dataset: datasets.Dataset, modes: Sequence[str], lanes: Sequence[str]
 
 
 def _ask(
+    prepared: Prepared,
     memory: NeuralStream,
     dataset: datasets.Dataset,
-    clock: TurnClock,
     modes: Sequence[str],
     lanes: Sequence[Lane],
     *,
     k: int,
     depth: int,
+    shared: SharedAnswers | None,
     latencies: Mapping[tuple[str, str], list[float]],
     progress: Progress | None,
 ) -> list[QueryResult]:
     total = sum(1 for _, question in dataset.questions() if question.evidence) * len(modes) * len(lanes)
     results: list[QueryResult] = []
     for conversation in dataset.conversations:
-        asked = [question for question in conversation.questions if question.evidence]
         cost = InjectedTokens()
-        for lane in lanes:
-            for mode in modes:
-                search = _searcher(memory, conversation, lane, mode, depth)
-                for question in asked:
-                    moment = asked_at(conversation, question, clock)
-                    began = time.perf_counter()
-                    hits = search(question.text, moment)
-                    latencies[lane, mode].append(time.perf_counter() - began)
-                    results.append(query_result(conversation, question, lane, mode, hits, k=k, cost=cost))
-                    if progress:
-                        progress("ask", len(results), total)
+        for lane, mode in product(lanes, modes):
+            search = _searcher(memory, conversation, lane, mode, depth)
+            answers = partial(_answers, conversation, lane, mode, search=search, clock=prepared.clock, k=k, cost=cost)
+            for answer in shared.of(memory, conversation.name, lane, mode, answers) if shared else answers():
+                results.append(answer.result)
+                latencies[lane, mode].append(answer.seconds)
+                if progress:
+                    progress("ask", len(results), total)
     return results
+
+
+def _answers(
+    conversation: Conversation,
+    lane: Lane,
+    mode: str,
+    *,
+    search: Callable[[str, datetime], list[Hit]],
+    clock: VirtualClock,
+    k: int,
+    cost: InjectedTokens,
+) -> Iterator[Answer]:
+    for question in conversation.questions:
+        if question.evidence:
+            moment = asked_at(conversation, question, clock)
+            began = time.perf_counter()
+            hits = search(question.text, moment)
+            seconds = time.perf_counter() - began
+            yield Answer(query_result(conversation, question, lane, mode, hits, k=k, cost=cost), seconds)
 
 
 def _searcher(

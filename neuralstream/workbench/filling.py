@@ -1,8 +1,12 @@
 """A memory filled with a labelled set: what is evaluated, and what weights are fitted on.
 
 Each conversation is one user of one memory in a folder of its own, on the embedded engines whatever the settings name:
-measuring never touches the memory that is served. Turns are captured in order, session by session, under a clock that
-shows their own times; sessions end where they end in the log.
+measuring never touches the memory that is served. There are two ways to fill it:
+
+- `filled_memory` captures turns in order, session by session, under a clock that shows their own times; sessions end
+  where they end in the log. Batches are made by `batch_size` and by sessions' ends alone, and filling is fast.
+- `replayed_memory` replays each conversation as a host would have lived it, idle and full contexts included, and tells
+  what happened when: for measuring a capture policy.
 """
 
 from __future__ import annotations
@@ -10,15 +14,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from neuralstream.extract.base import Extraction
 from neuralstream.stream import NeuralStream
+from neuralstream.workbench.replay import replay
+from neuralstream.workbench.timeline import Recorder, Timeline
+from neuralstream.workbench.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from neuralstream.config import Settings
     from neuralstream.embed.base import Embedder
     from neuralstream.extract.base import Batch, Extractor
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from neuralstream.types import Turn
     from neuralstream.workbench.datasets import Dataset
 
-__all__ = ["NoExtractor", "Progress", "TurnClock", "asked_at", "filled_memory"]
+__all__ = ["Filled", "NoExtractor", "Progress", "asked_at", "filled_memory", "replayed_memory"]
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, what is done, and how much there is to do."""
@@ -34,15 +42,11 @@ Progress = Callable[[str, int, int], None]
 _OWN_FOLDER = {"worker": "inline", "redis_url": None, "qdrant_url": None, "retention": None, "max_disk_mb": None}
 
 
-@dataclass
-class TurnClock:
-    """Shows the time of the session being captured."""
+class Filled(NamedTuple):
+    """A memory that holds a set's conversations, and what happened when, where it lived them."""
 
-    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        """The time shown."""
-        return self.now
+    memory: NeuralStream
+    timeline: Timeline | None = None
 
 
 class NoExtractor:
@@ -61,11 +65,11 @@ def filled_memory(
     settings: Settings,
     folder: Path,
     *,
-    clock: TurnClock,
+    clock: VirtualClock,
     embedder: Embedder | None = None,
     extractor: Extractor | None = None,
     progress: Progress | None = None,
-) -> Iterator[NeuralStream]:
+) -> Iterator[Filled]:
     """A memory that holds all of a set's conversations, each as the user of its name.
 
     Args:
@@ -76,6 +80,54 @@ def filled_memory(
         embedder, extractor: used instead of what the settings name.
         progress: told how many turns were captured.
     """
+    with _opened(settings, folder, clock, embedder, extractor) as memory:
+        _fill(memory, dataset, clock, progress)
+        yield Filled(memory)
+
+
+@contextmanager
+def replayed_memory(
+    dataset: Dataset,
+    settings: Settings,
+    folder: Path,
+    *,
+    clock: VirtualClock,
+    extractor: Extractor,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Filled]:
+    """A memory that lived all of a set's conversations, each as the user of its name, one after the other.
+
+    Args:
+        dataset, settings, folder, embedder: as for `filled_memory`; `context_window` simulates a host's context.
+        extractor: distils.
+        clock: shows the logs' times.
+        progress: told how many turns were captured.
+    """
+    recorder = Recorder(extractor, clock)
+    total = sum(len(conversation.turns) for conversation in dataset.conversations)
+    done = 0
+    timelines = []
+    with _opened(settings, folder, clock, embedder, recorder) as memory:
+        for conversation in dataset.conversations:
+            turns = [replace(turn, user_id=conversation.name) for turn in conversation.turns]
+            timelines.append(replay(memory, turns, clock=clock, recorder=recorder).timeline)
+            done += len(turns)
+            if progress:
+                progress("capture", done, total)
+        yield Filled(memory, Timeline.joined(timelines))
+
+
+def asked_at(conversation: Conversation, question: Question, clock: VirtualClock) -> datetime:
+    """The moment a question is asked: its own date, else the conversation's last turn's time."""
+    times = (turn.created_at for turn in conversation.turns if turn.created_at)
+    return question.asked_at or max(times, default=clock.now)
+
+
+@contextmanager
+def _opened(
+    settings: Settings, folder: Path, clock: VirtualClock, embedder: Embedder | None, extractor: Extractor | None
+) -> Iterator[NeuralStream]:
     with (
         tempfile.TemporaryDirectory(prefix="data-", dir=folder) as home,
         NeuralStream(
@@ -85,17 +137,10 @@ def filled_memory(
             extractor=extractor,
         ) as memory,
     ):
-        _fill(memory, dataset, clock, progress)
         yield memory
 
 
-def asked_at(conversation: Conversation, question: Question, clock: TurnClock) -> datetime:
-    """The moment a question is asked: its own date, else the conversation's last turn's time."""
-    times = (turn.created_at for turn in conversation.turns if turn.created_at)
-    return question.asked_at or max(times, default=clock.now)
-
-
-def _fill(memory: NeuralStream, dataset: Dataset, clock: TurnClock, progress: Progress | None) -> None:
+def _fill(memory: NeuralStream, dataset: Dataset, clock: VirtualClock, progress: Progress | None) -> None:
     total = sum(len(conversation.turns) for conversation in dataset.conversations)
     done = 0
     for conversation in dataset.conversations:

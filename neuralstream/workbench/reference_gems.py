@@ -45,7 +45,7 @@ __all__ = [
     "ReferenceBatch",
     "agreement",
     "read_reference_gems",
-    "references_digest",
+    "references_facts",
     "token_f1",
 ]
 
@@ -122,10 +122,13 @@ def read_reference_gems(dataset: Dataset) -> list[ReferenceBatch]:
     ]
 
 
-def references_digest(batches: Sequence[ReferenceBatch]) -> str:
-    """SHA-256 of what they hold."""
+def references_facts(batches: Sequence[ReferenceBatch]) -> dict[str, Any]:
+    """What gems are held against, as far as it changes a result; empty where a set has none."""
+    if not batches:
+        return {}
     plain = [[batch.user_id, sorted(batch.turn_ids), batch.contents] for batch in batches]
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    return {"references_sha256": digest, "similarity": SIMILARITY, "overlap": OVERLAP}
 
 
 def agreement(gems: Sequence[Gem], batches: Sequence[ReferenceBatch], embedder: Embedder) -> Agreement:

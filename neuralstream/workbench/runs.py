@@ -16,6 +16,7 @@ import json
 import os
 import platform
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,11 @@ __all__ = [
     "RankedHit",
     "Run",
     "core_digest",
+    "from_line",
     "pretty",
     "read_run",
     "run_digest",
+    "to_line",
     "versions",
     "write_run",
     "write_text",
@@ -121,7 +124,7 @@ def write_run(
         lines = (json.dumps(letter.to_dict(), ensure_ascii=False) for letter in dead_letters)
         write_text(out / DEAD_LETTERS, "".join(f"{line}\n" for line in lines))
     write_text(out / "manifest.json", pretty(manifest))
-    write_text(out / "per_query.jsonl", "".join(f"{_line(result)}\n" for result in results))
+    write_text(out / "per_query.jsonl", "".join(f"{to_line(result)}\n" for result in results))
     write_text(out / "timings.json", pretty(timings))
     write_text(out / "metrics.json", pretty(metrics))
     return Run(out, manifest, metrics, tuple(results), timings)
@@ -143,7 +146,7 @@ def read_run(path: Path | str) -> Run:
         raise NotFoundError(
             f"{path} holds no complete run: {Path(error.filename).name} is missing; make one with `neuralstream eval`"
         ) from error
-    return Run(path, manifest, metrics, tuple(_result(json.loads(line)) for line in lines), timings)
+    return Run(path, manifest, metrics, tuple(from_line(line) for line in lines), timings)
 
 
 def pretty(value: Mapping[str, Any]) -> str:
@@ -180,8 +183,12 @@ def run_digest(
     return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 
+@cache
 def core_digest() -> str:
-    """SHA-256 of the core's Python sources, without the workbench and the command line. 16 hex digits."""
+    """SHA-256 of the core's Python sources, without the workbench and the command line. 16 hex digits.
+
+    Read once: what this process runs was read from them at its start.
+    """
     total = hashlib.sha256()
     for file in sorted(_CORE.rglob("*.py")):
         name = file.relative_to(_CORE)
@@ -201,10 +208,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _line(result: QueryResult) -> str:
+def to_line(result: QueryResult) -> str:
+    """A result as a line of `per_query.jsonl`."""
     return json.dumps(asdict(result), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def _result(data: Mapping[str, Any]) -> QueryResult:
+def from_line(line: str) -> QueryResult:
+    """Inverse of `to_line`."""
+    data = json.loads(line)
     hits = tuple(RankedHit(**{**hit, "turn_ids": tuple(hit["turn_ids"])}) for hit in data["ranking"])
     return QueryResult(**{**data, "gold": tuple(data["gold"]), "ranking": hits})

@@ -23,9 +23,10 @@ from neuralstream.ranking import FEATURES, Kind
 from neuralstream.retrieve import Query
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.workbench import datasets
-from neuralstream.workbench.filling import NoExtractor, TurnClock, asked_at, filled_memory
+from neuralstream.workbench.filling import NoExtractor, asked_at, filled_memory
 from neuralstream.workbench.fitting import Asked
 from neuralstream.workbench.runs import core_digest
+from neuralstream.workbench.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -128,10 +129,10 @@ def collect(
     if keep and file.is_file():
         questions = tuple(_read(file))
     else:
-        clock = TurnClock()
+        clock = VirtualClock()
         with filled_memory(
             dataset, settings, folder, clock=clock, embedder=embedder, extractor=NoExtractor(), progress=progress
-        ) as memory:
+        ) as (memory, _):
             questions = tuple(_ask(memory, dataset, features, clock, progress))
         if keep:
             _write(file, questions)
@@ -150,7 +151,7 @@ def collect(
 
 
 def _ask(
-    memory: NeuralStream, dataset: Dataset, features: Sequence[str], clock: TurnClock, progress: Progress | None
+    memory: NeuralStream, dataset: Dataset, features: Sequence[str], clock: VirtualClock, progress: Progress | None
 ) -> Iterator[Asked]:
     scored = [(conversation, question) for conversation, question in dataset.questions() if question.evidence]
     for done, (conversation, question) in enumerate(scored, 1):

@@ -35,10 +35,11 @@ from neuralstream.errors import DatasetError
 from neuralstream.store.base import Where
 from neuralstream.store.schema import TURNS, VECTOR_TEXT
 from neuralstream.workbench import datasets
-from neuralstream.workbench.filling import TurnClock, filled_memory
+from neuralstream.workbench.filling import filled_memory
 from neuralstream.workbench.report import interval_text, markdown_table, p_text
 from neuralstream.workbench.runs import write_text
 from neuralstream.workbench.stats import Comparison, Verdict, compare, holm, verdict
+from neuralstream.workbench.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,12 +224,12 @@ def evaluate_themes(
     dataset = datasets.load(dataset) if isinstance(dataset, str) else dataset
     if not any(question.category == CATEGORY and question.evidence for _, question in dataset.questions()):
         raise DatasetError(f"{dataset.name} has no question of category {CATEGORY!r} with evidence to score themes on")
-    clock = TurnClock()
+    clock = VirtualClock()
     with (
         tempfile.TemporaryDirectory(prefix="neuralstream-") as folder,
         filled_memory(
             dataset, settings or Settings(), Path(folder), clock=clock, embedder=embedder, progress=progress
-        ) as memory,
+        ) as (memory, _),
     ):
         users = [_read(memory, conversation.name, dataset) for conversation in dataset.conversations]
         made_by = memory.parts.embedder.name
