@@ -25,9 +25,18 @@ _ALIKE = 0.8
 _ENTRY = re.compile(r"^-?\s*\d{4}-\d\d-\d\d\s*\[[^\]]*\]\s*(?:[\w ,]{1,40}:)?")
 """How a line of a context block begins."""
 
-_NAME = re.compile(r"\b[^\W\d_][^\W\d_’'-]*[a-zà-ÿ][^\W\d_]*\b")
-_OPENING = re.compile(r"(?:\A|[.!?]\s+)([^\W\d_]+)")
-_ROLES = ("user", "assistant", "tool")
+_CAPITAL = re.compile(r"\b(?=[^\W\d_a-zà-ÿ])[^\W\d_][a-zà-öø-ÿ]+(?![\w-])")
+"""A word with one capital letter, its first; no acronym, and no part of an identifier."""
+
+_ADJECTIVE = re.compile(r"(?:ish|ese|[ei]an|french|dutch|german|greek|czech|swiss|day|days)$")
+"""Languages, people of a place, and days, which are written as names are."""
+
+_FORM_WORDS = """
+    user assistant tool january february march april may june july august september october november december
+    monday tuesday wednesday thursday friday saturday sunday
+"""
+_ALWAYS_KNOWN = frozenset(_FORM_WORDS.split())
+"""What a transcript's form says: who speaks, and when."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +75,18 @@ class Grounds:
             return "it is an example of the instructions, not of the conversation"
         if self._restates(said, turns):
             return "it repeats memory that was put into the conversation"
-        if reads_english(said) is not False and (names := self._unknown(_names(content))):
-            return f"nobody said {names[0]!r}"
+        if reads_english(said) is False:
+            return ""
+        for name in _names(content):
+            # A known word in a name makes it somebody or something known: "Café Lantern", a first name with a surname.
+            if not any(self._knows(word) or _ADJECTIVE.search(word) for word in name.split()):
+                return f"nobody said {name!r}"
         return ""
 
     def doubts(self, content: str) -> bool:
-        """Whether it opens a sentence with a word nobody said: a name perhaps, or just the model's own word."""
-        openings = [word for word in _OPENING.findall(content) if word.istitle() and not is_stop_word(word.casefold())]
-        return bool(self._unknown(openings))
+        """Whether it has a capital word nobody said: part of a name, or just the model's own word."""
+        capital = [word for word in _CAPITAL.findall(content) if not is_stop_word(word.casefold())]
+        return not all(self._knows(word) for word in capital)
 
     @cached_property
     def _examples(self) -> frozenset[tuple[str, ...]]:
@@ -100,29 +113,32 @@ class Grounds:
         told = {word for text in cited for word in words(text)}
         return len(content & told) < _RESTATED * len(content)
 
-    def _unknown(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if not self._knows(" ".join(words(name)))]
-
     def _knows(self, name: str) -> bool:
-        if name in self._said or any(_related(name, word) for word in self._said):
+        plain = " ".join(words(name))
+        if plain in self._said or any(_related(plain, word) for word in self._said):
             return True
-        return bool(get_close_matches(name, self._said, n=1, cutoff=_ALIKE))
+        return bool(get_close_matches(plain, self._said, n=1, cutoff=_ALIKE))
 
     @cached_property
     def _said(self) -> frozenset[str]:
         turns = (*self.history.values(), *self.batch.values())
         texts = [strip_fences(part.text) for turn in turns for part in turn.parts]
         texts += [part.label for turn in turns for part in turn.parts]
-        return frozenset((*_ROLES, *(word for text in texts for word in words(text))))
+        texts += [turn.user_id for turn in turns]
+        return frozenset((*_ALWAYS_KNOWN, *(word for text in texts for word in words(text))))
 
 
 def _names(content: str) -> list[str]:
-    """Words that are written as names, wherever a capital letter can only mean that."""
-    certain = {word for entity in find_entities(content) for word in entity.split()}
-    return [word for word in _NAME.findall(content) if word.istitle() and word.casefold() in certain]
+    """Names in a text: whole where they have several words, and only where a capital letter can mean nothing else."""
+    capital = {word.casefold() for word in _CAPITAL.findall(content)}
+    named = [entity for entity in find_entities(content) if capital.issuperset(entity.split())]
+    inside = {word for entity in named if " " in entity for word in entity.split()}
+    return [entity for entity in named if entity not in inside]
 
 
 def _related(name: str, word: str) -> bool:
     """Whether one is the other with an ending: "Postgres" and "PostgreSQL", "Canada" and "Canadian"."""
     shorter, longer = sorted((name, word), key=len)
-    return len(shorter) >= 4 and longer.startswith(shorter[: max(4, len(shorter) - 1)])
+    # The last letter may change in a long word; in a short one it makes another name, such as Marta and Martin.
+    stem = shorter[:-1] if len(shorter) >= 6 else shorter
+    return len(shorter) >= 4 and longer.startswith(stem)

@@ -175,7 +175,13 @@ def test_the_prompts_examples_are_refused(grounds, content):
 
 
 @pytest.mark.parametrize(
-    "content", ["The servers are run by Gregor.", "Merlin is backed up by Anna Schmidt.", "We asked Björn about redis."]
+    "content",
+    [
+        "The servers are run by Gregor.",
+        "Merlin is backed up by Anna Schmidt.",
+        "We asked Björn about redis.",
+        "We asked Tilo about redis.",
+    ],
 )
 def test_an_invented_person_is_refused(grounds, content):
     """A name that stands in no turn and belongs to no speaker."""
@@ -190,6 +196,7 @@ def test_an_invented_person_is_refused(grounds, content):
         "The user is in Lisbon and wrote to the Assistant in March.",
         "The backup of Merlin was moved to the API on Monday.",
         "Ask Tylda about the backup of merlin.",  # a slip of a letter
+        "The one who runs postgres is Tilda.",
     ],
 )
 def test_what_was_said_is_not_invented(grounds, content):
@@ -202,6 +209,20 @@ def test_a_doubtful_opening_lowers_confidence(grounds):
     assert draft(grounds, content="Gregor listens on port 6381.", confidence=0.9).confidence == 0.5
     assert draft(grounds, content="Gregor listens on port 6381.").confidence == 0.5
     assert draft(grounds, content=CONTENT, confidence=0.9).confidence == 0.9
+
+
+@pytest.mark.parametrize("content", ["Merlin is backed up by Tilda Marquardt.", "The backup of merlin speaks Spanish."])
+def test_a_name_that_is_partly_known_lowers_confidence(grounds, content):
+    """A surname nobody said may be right; a language is written as a name is."""
+    assert draft(grounds, content=content, confidence=0.9).confidence == 0.5
+
+
+def test_the_user_s_own_name_is_known(grounds):
+    """A gem may call the user by the id that turns belong to."""
+    assert (
+        draft(grounds, content="The one who likes short answers is Mel.", source_turns=[4], confidence=0.9).confidence
+        == 0.9
+    )
 
 
 def test_german_nouns_are_no_invented_people(batch_of, exchange):
