@@ -1,13 +1,15 @@
 """Evaluating a labelled set through the memory that serves."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from neuralstream.errors import DatasetError, InputError
-from neuralstream.testing import FakeEmbedder
+from neuralstream.config import Settings
+from neuralstream.errors import DatasetError, ExtractionError, InputError
+from neuralstream.testing import FakeEmbedder, ScriptedExtractor
 from neuralstream.workbench import datasets
-from neuralstream.workbench.evaluate import MODES, evaluate
+from neuralstream.workbench.evaluate import MODES, beside_turns, evaluate
 from neuralstream.workbench.metrics import average
 from neuralstream.workbench.runs import read_run
 
@@ -128,3 +130,83 @@ def test_wrong_use(tiny, tmp_path):
         evaluate(str(tiny), lanes=(), out=tmp_path)
     with pytest.raises(DatasetError, match="no question with evidence"):
         evaluate(f"native:{tiny / 'conversations' / 'ada.jsonl'}", out=tmp_path)
+
+
+def test_gems_are_measured(run):
+    """Beside the rankings: reference gems found with an interval, counts of what was made, nothing lost."""
+    gems = run.metrics["lanes"]["gems"]["bm25"]
+    assert {"reference_recall", "reference_precision_words", "merged", "superseded"} <= set(gems["overall"])
+    assert gems["overall"]["dead_letters"] == run.dead_letters == 0
+    assert gems["overall"]["reference_recall"] == 1
+    assert "reference_recall" in gems["ci"]
+    assert "valid_answers" not in gems["overall"]
+    assert run.manifest["distilling"]["name"] == "extractive"
+    assert not (run.path / "dead_letters.jsonl").exists()
+
+
+def test_a_gem_of_the_future_is_not_found(tiny, tmp_path):
+    """A question asked before a gem was distilled finds none of it."""
+    dataset = datasets.load(f"{tiny}@test")
+    (person,) = dataset.conversations
+    early = replace(person.questions[0], asked_at=person.turns[2].at())
+    late = replace(early, query_id="late", asked_at=None)
+    dataset = replace(dataset, conversations=(replace(person, questions=(early, late)),))
+    run = evaluate(
+        dataset,
+        modes=ALL_MODES,
+        lanes=("gems",),
+        out=tmp_path / "run",
+        k=20,
+        embedder=FakeEmbedder(),
+        extractor=ScriptedExtractor(),
+    )
+    cited = {name: set() for name in (early.query_id, "late")}
+    for result in run.results:
+        cited[result.query_id].update(turn_id for hit in result.ranking for turn_id in hit.turn_ids)
+    assert cited[early.query_id] <= {"cy-0", "cy-1", "cy-2"} < cited["late"]
+
+
+def test_dead_letters_are_told(tiny, tmp_path):
+    """What cannot be distilled is counted and kept with its reason and turns; the next run without it clears that."""
+
+    def script(batch):
+        if batch.turns[0].turn_id == "cy-0":
+            raise ExtractionError("no JSON in the answer")
+        return ()
+
+    def run(extractor):
+        return evaluate(
+            f"{tiny}@test", modes=("bm25",), lanes=("gems",), out=tmp_path, embedder=FakeEmbedder(), extractor=extractor
+        )
+
+    found = run(ScriptedExtractor(script))
+    assert found.metrics["lanes"]["gems"]["bm25"]["overall"]["dead_letters"] == found.dead_letters == 1
+    (letter,) = [json.loads(line) for line in (tmp_path / "dead_letters.jsonl").read_text().splitlines()]
+    assert letter["reason"] == "no JSON in the answer"
+    assert [turn["turn_id"] for turn in letter["turns"]] == ["cy-0", "cy-1", "cy-2"]
+    assert run(ScriptedExtractor(lambda _: ())).dead_letters == 0
+    assert not (tmp_path / "dead_letters.jsonl").exists()
+
+
+def test_a_capture_policy_is_measured(tiny, tmp_path):
+    """With a simulated host the conversations are lived, and the metrics have the policy's; without, they do not."""
+    made = {
+        window: evaluate(
+            str(tiny),
+            Settings(context_window=window),
+            modes=("bm25",),
+            lanes=("gems",),
+            out=tmp_path / str(window),
+            embedder=FakeEmbedder(),
+        )
+        for window in (None, 4096)
+    }
+    assert "policy" not in made[None].metrics
+    assert made[4096].metrics["policy"]["turns"] == 18
+    assert made[4096].metrics["policy"]["lag_turns"]["mean"] > 0
+
+
+def test_beside_turns():
+    """Raw turns stand beside what is asked, last, and once."""
+    assert beside_turns(("gems", "all")) == ("gems", "all", "turns")
+    assert beside_turns(("turns", "gems")) == ("turns", "gems")

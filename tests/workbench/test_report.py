@@ -1,11 +1,15 @@
 """Tables, pictures and the page made from a run."""
 
 import re
+import shlex
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
+from neuralstream.config import Settings, assignments
 from neuralstream.errors import NotFoundError
 from neuralstream.testing import FakeEmbedder
 from neuralstream.workbench import datasets, figures, page, report
@@ -44,6 +48,35 @@ def test_comparison_rows(run):
     assert turns["R@5"] == run.metrics["lanes"]["turns"]["bm25"]["overall"]["R@5"]
     assert gems["nDCG@10"] is None
     assert turns["95 % interval"].startswith("nDCG@10 ")
+    assert gems["95 % interval"].startswith("evidence@1000 ")
+
+
+def test_gem_rows(run):
+    """A row per fact that there is: reference gems with an interval, and no valid answers where no model was asked."""
+    rows = {title: (value, interval) for title, value, interval in report.gem_rows(run)[1:]}
+    overall = run.metrics["lanes"]["gems"]["hybrid"]["overall"]
+    assert rows["gems per 100 turns"] == (overall["gems_per_100_turns"], None)
+    assert rows["recall of reference gems, by words"][0] == overall["reference_recall_words"]
+    assert not [title for title in rows if "valid" in title]
+
+
+def test_budget_rows(run):
+    """At each budget the candidate's gems stand beside raw turns, with the difference of the two and its verdict."""
+    head, *rows = report.budget_rows(run)
+    assert [row[:3] for row in rows] == [["gems", "hybrid", budget] for budget in (500, 1000, 2000)]
+    shown = dict(zip(head, rows[1], strict=True))
+    lanes = run.metrics["lanes"]
+    assert shown["evidence"] == lanes["gems"]["hybrid"]["overall"]["evidence@1000"]
+    assert shown["raw turns"] == lanes["turns"]["hybrid"]["overall"]["evidence@1000"]
+    assert shown["difference"] == pytest.approx(shown["evidence"] - shown["raw turns"], abs=2e-6)
+    assert shown["verdict"] == "too few to tell"
+
+
+def test_without_raw_turns_or_gems_there_is_nothing_beside(run):
+    """The table needs both: only its header where one of them was not evaluated."""
+    for lane in run.lanes:
+        alone = replace(run, metrics=run.metrics | {"lanes": {lane: run.metrics["lanes"][lane]}})
+        assert len(report.budget_rows(alone)) == 1
 
 
 def test_candidate_is_compared_with_the_others(run):
@@ -81,6 +114,27 @@ def test_markdown(run, tmp_path):
     assert run.metrics["config_digest"] in text
     for block in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_markdown_says_how_to_make_it_again(data, tmp_path):
+    """The command holds every setting that is not the default, quoted for a shell, and no folder of the machine."""
+    settings = Settings(
+        batch_size=3, cache_dir=tmp_path, retrieval={"mode": "bm25", "people": {"weights": {"bm25": 1}}}
+    )
+    run = evaluate(data, settings, modes=("bm25",), out=tmp_path / "run", embedder=FakeEmbedder())
+    command = re.search(r"Made by `(.*)`", report.markdown(run))[1]
+    given = shlex.split(command)
+    assert {"batch_size=3", "retrieval.mode=bm25"} < set(given)
+    again = Settings.load(**assignments([one for before, one in pairwise(given) if before == "--set"]))
+    assert again.digest() == settings.digest()
+    assert str(tmp_path) not in command.replace(run.manifest["dataset"]["path"], "")
+
+
+def test_markdown_names_prompt_and_cassette(run):
+    """Gems of a language model: the page says which prompt, and which recorded answers."""
+    facts = {"name": "qwen3", "prompt": "curator@1", "digest": "x", "cassette_sha256": "f00d"}
+    made = replace(run, manifest=run.manifest | {"distilling": facts})
+    assert "extractor qwen3 (prompt curator@1, cassette SHA-256 `f00d`)" in report.markdown(made)
 
 
 def test_pictures(run):
