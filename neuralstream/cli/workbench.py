@@ -45,20 +45,23 @@ def evaluate(
         str | None, typer.Option("--modes", metavar="MODE,...", help="Rankings to compare; default: every one served.")
     ] = None,
     lane: Annotated[
-        str, typer.Option("--lane", metavar="LANE,...", help="What is searched: turns, gems, all.")
+        str,
+        typer.Option("--lane", metavar="LANE,...", help="What is searched: turns, gems, all; turns are always beside."),
     ] = "turns",
     as_json: JsonOption = False,
 ) -> None:
     """Score retrieval on labelled logs, through the code that serves."""
     from neuralstream.workbench import evaluate as workbench
-    from neuralstream.workbench.report import comparison_rows, write_markdown
+    from neuralstream.workbench.report import budget_rows, comparison_rows, gem_rows, write_markdown
+    from neuralstream.workbench.runs import DEAD_LETTERS
 
+    asked = cast("tuple[Lane, ...]", tuple(lane.split(",")))  # evaluate refuses others
     with progress() as report:
         run = workbench.evaluate(
             dataset,
             call.settings(),
             modes=tuple(modes.split(",")) if modes else workbench.MODES,
-            lanes=cast("tuple[Lane, ...]", tuple(lane.split(","))),  # it refuses others
+            lanes=workbench.beside_turns(asked),
             out=out,
             progress=report,
         )
@@ -67,8 +70,12 @@ def evaluate(
     if as_json:
         print_json(run.metrics)
     else:
-        columns, *rows = comparison_rows(run)
-        print_table(columns, rows)
+        for columns, *rows in (comparison_rows(run), budget_rows(run), gem_rows(run)):
+            if rows:
+                print_table(columns, rows)
+    lost = run.dead_letters
+    if lost:
+        note(f"{lost} batches could not be distilled; {out / DEAD_LETTERS} says why")
 
 
 @data_sets.command("list")

@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from neuralstream.errors import ExtractionError
+from neuralstream.extract.extractive import ExtractiveExtractor
 from neuralstream.types import Turn
 from neuralstream.workbench import notebook, validate
 
@@ -66,6 +68,29 @@ def test_eval_prints_its_metrics_as_json(cli, labelled, tmp_path):
     assert ran.json == json.loads((out / "metrics.json").read_text())
     assert list(ran.json["lanes"]) == ["turns", "gems"]
     assert json.loads((out / "manifest.json").read_text())["settings"]["batch_size"] == 2
+
+
+def test_eval_of_gems_shows_raw_turns_and_what_was_made(cli, labelled, tmp_path):
+    """Raw turns stand beside gems though they were not asked for; what distilling made follows."""
+    ran = cli("eval", "--dataset", labelled, "--modes", "bm25", "--lane", "gems", "--out", tmp_path / "run")
+    lanes = json.loads((tmp_path / "run" / "metrics.json").read_text())["lanes"]
+    assert list(lanes) == ["gems", "turns"]
+    assert "gems\tbm25\t1000" in ran.out
+    assert "gems per 100 turns" in ran.out
+    assert "Evidence that fits into a budget" in (tmp_path / "run" / "summary.md").read_text()
+
+
+def test_eval_tells_of_batches_that_were_lost(cli, labelled, tmp_path, monkeypatch):
+    """Dead letters are named on standard error, with the file that says why."""
+
+    def fail(_extractor, _batch):
+        raise ExtractionError("no JSON in the answer")
+
+    monkeypatch.setattr(ExtractiveExtractor, "extract", fail)
+    out = tmp_path / "run"
+    ran = cli("eval", "--dataset", labelled, "--modes", "bm25", "--lane", "gems", "--out", out)
+    assert ran.code == 0
+    assert f"2 batches could not be distilled; {out / 'dead_letters.jsonl'} says why" in ran.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
