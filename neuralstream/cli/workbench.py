@@ -1,11 +1,11 @@
-"""Commands of the workbench: evaluating, tuning, data sets, notebooks. The workbench loads on first use."""
+"""Commands of the workbench: evaluating, notebooks, and those of other modules. The workbench loads on first use."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from neuralstream.cli import compare, gate, promote, tune
+from neuralstream.cli import compare, datasets, gate, promote, tune
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import note, print_json, print_table, print_text, progress
 from neuralstream.errors import InputError
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_to"]
 
-SpecArgument = Annotated[str, typer.Argument(metavar="SPEC", help="[FORMAT:]NAME-OR-PATH[@SPLIT]")]
-
 commands = typer.Typer()
-data_sets = group("Labelled conversation logs.")
 notebooks = group("Notebooks of the workbench.")
 
 
@@ -29,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
     compare.add_to(app)
     promote.add_to(app)
     gate.add_to(app)
-    app.add_typer(data_sets, name="datasets")
+    datasets.add_to(app)
     app.add_typer(notebooks, name="notebook")
 
 
@@ -76,52 +73,6 @@ def evaluate(
     lost = run.dead_letters
     if lost:
         note(f"{lost} batches could not be distilled; {out / DEAD_LETTERS} says why")
-
-
-@data_sets.command("list")
-def list_sets(as_json: JsonOption = False) -> None:
-    """List the shipped sets, our own labelled one first."""
-    from neuralstream.workbench.datasets import list_datasets
-
-    sets = list_datasets()
-    if as_json:
-        print_json(sets)
-    else:
-        print_table(
-            ("name", "licence", "splits", "description"),
-            [(one["name"], one["licence"], ", ".join(one["splits"]), one["description"]) for one in sets],
-        )
-
-
-@data_sets.command("stats")
-def show_stats(spec: SpecArgument, as_json: JsonOption = False) -> None:
-    """Show what a set holds."""
-    from neuralstream.workbench.datasets import stats
-
-    found = stats(spec)
-    if as_json:
-        print_json(found)
-        return
-    categories = found.pop("by_category")
-    counts = [(f"questions: {name}", count) for name, count in categories.items()]
-    print_table(("fact", "value"), [*found.items(), *counts])
-
-
-@data_sets.command("validate")
-def validate_set(spec: SpecArgument, as_json: JsonOption = False) -> None:
-    """Check a set against the rules it has to meet; exit 1 where one is broken."""
-    from neuralstream.workbench.validate import validate
-
-    checks = validate(spec)
-    if as_json:
-        print_json([check._asdict() for check in checks])
-    else:
-        print_table(
-            ("result", "check", "value", "rule"),
-            [("pass" if check.passed else "FAIL", check.name, check.value, check.rule) for check in checks],
-        )
-    if not all(check.passed for check in checks):
-        raise typer.Exit(1)
 
 
 @notebooks.command("run")

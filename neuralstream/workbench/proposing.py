@@ -21,7 +21,7 @@ from neuralstream.extract.sentences import split_text
 from neuralstream.logs.base import stable_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from neuralstream.config import Settings
@@ -107,6 +107,7 @@ def _asked(conversation: Conversation) -> Iterator[Proposal]:
 def _stated(conversation: Conversation, settings: Settings) -> Iterator[Proposal]:
     """Questions about what the extractor takes for worth remembering."""
     extractor = ExtractiveExtractor(settings.extract)
+    held_by = Counter(stem for turn in conversation.turns for stem in set(analyse(turn.text)))
     by_session: dict[str, list[Turn]] = defaultdict(list)
     for turn in conversation.turns:
         by_session[turn.session_id].append(turn)
@@ -116,7 +117,7 @@ def _stated(conversation: Conversation, settings: Settings) -> Iterator[Proposal
             batch = Batch(turns[first].turn_id, tuple(turns[first : first + _AT_ONCE]))
             for gem in extractor.extract(batch).gems:
                 kind = next(tag for tag in _TEMPLATES if tag in gem.tags)
-                if subject := _subject(gem):
+                if subject := _subject(gem, held_by):
                     text = _TEMPLATES[kind].format(subject)
                     turn = known[gem.source_turns[0]]
                     yield Proposal(
@@ -128,11 +129,16 @@ def _query_id(turn: Turn, text: str) -> str:
     return f"q-{stable_id(turn.user_id, turn.turn_id, text)[:12]}"
 
 
-def _subject(gem: Gem) -> str:
-    """What a gem is about: its first topic, and a name beside it."""
-    first, *others = gem.topics or ("",)
-    name = next((one for one in others if one in gem.entities and one not in first and first not in one), None)
-    return f"{first} and {name}" if name else first
+def _subject(gem: Gem, held_by: Mapping[str, int]) -> str:
+    """What a gem is about: its rarest names and topics, two where neither holds the other."""
+
+    def rarity(term: str) -> int:
+        return min(held_by.get(stem, 0) for stem in analyse(term))
+
+    terms = [term for term in dict.fromkeys((*gem.entities, *gem.topics)) if not term.isdecimal() and analyse(term)]
+    first, *others = sorted(terms, key=rarity) or [""]
+    second = next((term for term in others if term not in first and first not in term), None)
+    return f"{first} and {second}" if second else first
 
 
 def _spread(proposals: Sequence[Proposal]) -> list[Proposal]:
