@@ -32,6 +32,9 @@ _GONE = re.compile(
 )
 """What a statement says is over: "from 30 to", "instead of 16.8", "no longer Tuesdays", "(was 800 MB)"."""
 
+_ASIDE = re.compile(r"\b(?:on|in|at|for|by|from|with|because|since|and|as)\b", re.IGNORECASE)
+"""What follows is no longer the thing that is over: "replaced nginx on kestrel" leaves kestrel where it is."""
+
 _CHANGE = re.compile(
     r"\b(?:now|since|from now on|as of|changed?|moved?|raised|lowered|increased|reduced|switched|updated|finally|jetzt"
     r"|ab sofort|nu|maintenant|désormais|ahora|ora|adesso|agora|teraz)\b",
@@ -127,7 +130,8 @@ def _would_lose(new: str, old: str, changed: Sequence[tuple[str, str]], cosine: 
 def _says_gone(new: str, old: str) -> bool:
     """Whether the new statement names something of the old one as over."""
     known = set(_marks(old))
-    return any(not known.isdisjoint(_marks(found["from"] or found["gone"])) for found in _GONE.finditer(new))
+    gone = (_ASIDE.split(found["from"] or found["gone"])[0] for found in _GONE.finditer(new))
+    return any(not known.isdisjoint(_marks(value)) for value in gone)
 
 
 def _marks(text: str) -> list[str]:

@@ -27,6 +27,7 @@ KEPT = [
     ("Anna is on the team", "Bob is on the team"),
     ("Caroline: I like tea", "Melanie: I like tea"),
     ("The light is in the hall", "The light is on in the hall"),
+    ("Renewals on kestrel fail because of a redirect.", "Caddy replaced nginx on kestrel and renews by itself."),
     ("ask Marta about it", "ask Martin about it"),
     ("The primary database is on kestrel", "The secondary database is on kestrel"),
     ("Apple rejected 2.8 under guideline 2.5.4.", "Apple rejected 2.8 a second time, now under guideline 3.1.2."),
