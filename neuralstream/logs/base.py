@@ -69,6 +69,7 @@ class Log:
         rotated: earlier pieces of the file, oldest first, that are read before it.
         usage: context use after a turn, by turn id, where the log tells.
         ended: ids of turns that the log says are over; nothing joins them, however the log grows.
+        keys: by turn id, the id of each part's message; a message that once opens a turn has that id.
         used: records that are part of a turn.
         skipped: records that are no conversation, or lie on a branch that was not asked for.
     """
@@ -84,6 +85,7 @@ class Log:
     problems: list[Problem] = field(default_factory=list)
     usage: dict[str, Usage] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
+    keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     used: int = 0
     skipped: int = 0
 
@@ -91,6 +93,7 @@ class Log:
         self.problems.clear()
         self.usage.clear()
         self.ended.clear()
+        self.keys.clear()
         self.used = self.skipped = 0
         yield from self.reader(self)
 
@@ -220,6 +223,7 @@ def assemble(
                 time_estimated=known is None,
                 source=f"{log.format}:{path}#{group[0].line}",
             )
+            log.keys[turn.turn_id] = tuple(message.key for message in group if message.text)
             if group[-1].last:
                 log.ended.add(turn.turn_id)
             yield Assembled(turn, max(message.line for message in group))
