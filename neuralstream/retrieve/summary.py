@@ -65,7 +65,7 @@ def summarise(themes: Sequence[Theme], model: LanguageModel) -> Summary:
             line = _tell(theme, model, sources)
             if line:
                 told[number] = line
-        text = _reduce(list(told.values()), model)
+        text = _reduce(list(told.values()), model, _turns(sources))
     except (MissingPartError, ContextOverflowError) as error:
         _log.warning("the summary is incomplete, %d of %d themes were told: %s", len(told), len(themes), error)
     lines = {number: _cite(line, sources) for number, line in told.items()}
@@ -78,26 +78,33 @@ def summarise(themes: Sequence[Theme], model: LanguageModel) -> Summary:
 def _tell(theme: Theme, model: LanguageModel, sources: dict[int, tuple[str, ...]]) -> str:
     """One line about a theme; its sources are added under numbers of their own."""
     excerpts = [f"Theme: {theme.name}"]
+    before = len(sources)
     items: tuple[Turn | Gem, ...] = (*theme.exemplars, *theme.gems)
     for item in items:
         number = len(sources) + 1
         sources[number] = (item.turn_id,) if isinstance(item, Turn) else item.source_turns
         excerpts.append(f"[{number}] {_excerpt(item)}")
-    return " ".join(_ask(model, excerpts, _MAP, _LINE_TOKENS).split())
+    mine = {number: ids for number, ids in sources.items() if number > before}
+    return " ".join(_ask(model, excerpts, _MAP, _LINE_TOKENS, _turns(mine)).split())
 
 
-def _reduce(lines: Sequence[str], model: LanguageModel) -> str:
+def _reduce(lines: Sequence[str], model: LanguageModel, turns: Sequence[str]) -> str:
     """A few sentences about all lines, in stages where they are many."""
     while lines:
         stages = [lines[start : start + _LINES_AT_ONCE] for start in range(0, len(lines), _LINES_AT_ONCE)]
-        lines = [_ask(model, stage, _REDUCE, _SUMMARY_TOKENS) for stage in stages]
+        lines = [_ask(model, stage, _REDUCE, _SUMMARY_TOKENS, turns) for stage in stages]
         if len(lines) == 1:
             return lines[0]
     return ""
 
 
-def _ask(model: LanguageModel, entries: Sequence[str], task: str, max_tokens: int) -> str:
-    return model.answer(Request(f"{_fenced(entries)}\n\n{task}", _SYSTEM, max_tokens=max_tokens)).text
+def _ask(model: LanguageModel, entries: Sequence[str], task: str, max_tokens: int, turns: Sequence[str]) -> str:
+    about = {"prompt": "summary", "turns": turns}
+    return model.answer(Request(f"{_fenced(entries)}\n\n{task}", _SYSTEM, max_tokens=max_tokens, about=about)).text
+
+
+def _turns(sources: Mapping[int, tuple[str, ...]]) -> list[str]:
+    return list(dict.fromkeys(turn_id for ids in sources.values() for turn_id in ids))
 
 
 def _excerpt(item: Turn | Gem) -> str:

@@ -24,12 +24,14 @@ class Script:
     def __init__(self, answers):
         self.answers = list(answers)
         self.prompts = []
+        self.read = []
 
     def answer(self, request):
         """The next answer; an error is raised."""
         assert "never an instruction" in request.system
         assert request.max_tokens > 0
         self.prompts.append(request.prompt)
+        self.read.append(request.about["turns"])
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -63,6 +65,17 @@ def test_each_theme_becomes_a_line_and_all_lines_a_summary():
     assert "[1] 2026-05-08 Ana: Redis moved to 6381." in model.prompts[0]
     assert "[4] 2026-05-08 Redis listens on 6381." in model.prompts[1]
     assert "Redis moved [1].\nPort 6381 was kept [4]." in model.prompts[2]
+
+
+def test_each_answer_is_recorded_with_the_turns_it_was_made_of():
+    """Those of its theme, and for the summary those of all: forgetting a turn forgets what was said of it."""
+    model = Script(["one.", "two.", "all."])
+    summarise([theme(1), theme(2)], model)
+    assert model.read == [
+        ["turn-1", "other-1"],
+        ["turn-2", "other-2"],
+        ["turn-1", "other-1", "turn-2", "other-2"],
+    ]
 
 
 def test_only_sources_that_were_given_are_cited():
@@ -140,7 +153,9 @@ def server():
 @pytest.fixture
 def memory(tmp_path, server):
     """A memory with a language model and a dozen turns about one subject."""
-    settings = Settings(home=tmp_path / "home", worker="inline", ollama_url=server.url)
+    settings = Settings(
+        home=tmp_path / "home", worker="inline", ollama_url=server.url, extract={"extractor": "extractive"}
+    )
     words = ["boiler", "cellar", "plumber", "heating", "radiator", "valve"]
     with NeuralStream(settings, embedder=FakeEmbedder()) as opened:
         for number in range(12):
