@@ -72,7 +72,7 @@ def evaluate(
                 print_table(columns, rows)
     lost = run.dead_letters
     if lost:
-        note(f"{lost} batches could not be distilled; {out / DEAD_LETTERS} says why")
+        note(f"batches that could not be distilled: {lost}; {out / DEAD_LETTERS} says why")
 
 
 @notebooks.command("run")
