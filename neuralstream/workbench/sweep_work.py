@@ -73,6 +73,9 @@ def embed_texts(work: Work, settings: Settings) -> None:
         embedder.embed_chunks([text for one in dataset.conversations for turn in one.turns for text in texts_of(turn)])
         for _, question in dataset.questions():
             embedder.embed_query(question.text)
+            # It needs the model itself, which a warm cache does not: joblib takes a process's size after its first task
+            # for its usual one, and ends a process that grows by a model later.
+            embedder.known_share(question.text)
 
 
 def run_cells(work: Work, cells: Sequence[Cell]) -> list[Outcome]:
