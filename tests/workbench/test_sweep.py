@@ -8,7 +8,7 @@ import pytest
 
 from neuralstream.config import Settings
 from neuralstream.embed import make_embedder as embed_for_real
-from neuralstream.errors import InputError, SettingsError
+from neuralstream.errors import InputError, MissingPartError, SettingsError
 from neuralstream.testing import FakeEmbedder
 from neuralstream.workbench import sweep_work
 from neuralstream.workbench.evaluate import evaluate
@@ -259,3 +259,27 @@ def test_the_table_of_a_complete_sweep_is_read_back(run_again, monkeypatch):
     assert report(run_again("measure: R@5\n" + FILE))["measure"] == "R@5"
     with pytest.raises(InputError, match="nDCG@10 is no measure of lane gems"):
         report(run_again("measure: nDCG@10\n" + FILE))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # those of Dask's own shutdown
+def test_dask_workers_give_the_same_cells(done, tiny, tmp_path):
+    """Cells that a Dask cluster's workers run are those that are run here."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        swept = sweep(write(tmp_path, tiny), tmp_path / "out", Settings(), dask=cluster.scheduler_address)
+    assert swept.failed == {}
+    assert [cell.digest for cell in swept.cells] == [cell.digest for cell in done.cells]
+    for cell in done.cells:
+        there, here = (out / cell.digest / "metrics.json" for out in (swept.out, done.out))
+        assert there.read_bytes() == here.read_bytes()
+
+
+def test_no_scheduler_is_a_missing_part(run, monkeypatch):
+    """Where no Dask scheduler answers, the address is named."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("neuralstream.workbench.sweep._CONNECT_SECONDS", 0.5)
+    with pytest.raises(MissingPartError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+        run(dask="tcp://127.0.0.1:1")
