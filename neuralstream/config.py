@@ -31,6 +31,7 @@ from neuralstream.sections import (
     Folder,
     LlmSettings,
     RetrievalSettings,
+    ServeSettings,
     Table,
     address,
     seconds,
@@ -48,6 +49,7 @@ __all__ = [
     "LlmSettings",
     "PromotedSettings",
     "RetrievalSettings",
+    "ServeSettings",
     "SettingFact",
     "Settings",
     "assignments",
@@ -129,6 +131,7 @@ class Settings(Table):
     embed: EmbedSettings = Field(default_factory=EmbedSettings)
     llm: LlmSettings = Field(default_factory=LlmSettings)
     buffer: BufferSettings = Field(default_factory=BufferSettings)
+    serve: ServeSettings = Field(default_factory=ServeSettings)
     promoted: PromotedSettings | None = Field(
         None, description="on what evidence these settings are served; written by `neuralstream promote`"
     )
@@ -137,7 +140,7 @@ class Settings(Table):
         {
             "home", "cache_dir", "redis_url", "qdrant_url", "qdrant_api_key", "ollama_url", "openai_url",
             "openai_api_key", "worker", "user_id", "store_timeout", "buffer", "max_disk_mb", "collection", "retention",
-            "promoted",
+            "promoted", "serve",
         }
     )  # fmt: skip
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     SecretStr,
+    field_validator,
     model_validator,
 )
 
@@ -39,10 +40,15 @@ __all__ = [
     "Folder",
     "LlmSettings",
     "RetrievalSettings",
+    "ServeSettings",
     "Table",
     "address",
+    "check_tokens",
     "seconds",
 ]
+
+SHORTEST_TOKEN = 16
+"""Characters of a bearer token: fewer could be guessed."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -202,3 +208,47 @@ class BufferSettings(Table):
     )
     max_attempts: int = Field(3, ge=1, le=100, description="tries before a batch goes to the dead letters")
     fsync: Literal["always", "everysec"] = Field("everysec", description="embedded Valkey's append-only-file policy")
+
+
+class ServeSettings(Table):
+    """The HTTP service, `neuralstream serve`."""
+
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="address to listen on; beyond this machine it needs tokens"
+    )
+    port: int = Field(7711, ge=0, le=65_535, description="port to listen on; 0: any that is free")
+    tokens: dict[str, SecretStr] = Field(
+        default_factory=dict, description="each user's bearer token; none at all: no token is asked for"
+    )
+    token_file: Folder | None = Field(
+        None, description='TOML file of more tokens, a line user = "token" each; a user may have one here and one there'
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="further names in the Host header that are answered where no token is asked for"
+    )
+    timeout: Duration = Field(timedelta(seconds=30), description="longest wait for one answer")
+    max_request_mb: float = Field(8, gt=0, le=1024, description="largest request")
+    threads: int = Field(16, ge=1, le=256, description="questions answered at the same time; captures have their own")
+
+    @field_validator("tokens")
+    @classmethod
+    def _tokens_cannot_be_guessed(cls, tokens: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        check_tokens([(user, token.get_secret_value()) for user, token in tokens.items()])
+        return tokens
+
+
+def check_tokens(tokens: Sequence[tuple[str, str]]) -> None:
+    """Refuse tokens that could be guessed, cannot be sent, or stand for more than one user.
+
+    Raises:
+        ValueError: the message names the user, not the token.
+    """
+    owner: dict[str, str] = {}
+    for user, token in tokens:
+        if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[!-~]+", token):
+            raise ValueError(
+                f"the token of {user!r} is not {SHORTEST_TOKEN} or more printable ASCII characters without spaces; "
+                "`openssl rand -hex 32` makes one"
+            )
+        if owner.setdefault(token, user) != user:
+            raise ValueError(f"{owner[token]!r} and {user!r} have the same token; give each their own")

@@ -1,0 +1,81 @@
+"""A request's caller, and the service that answers: what every route is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from neuralstream.serve.auth import Refusal
+from neuralstream.serve.pool import Pool
+
+if TYPE_CHECKING:
+    from neuralstream.serve.metrics import Metrics
+    from neuralstream.stream import NeuralStream
+
+__all__ = ["Asked", "Service"]
+
+_CAPTURING = 4
+"""Threads that only capture, so that no capture waits behind a search: one waits for Redis, for less than 1 ms."""
+
+
+class Service:
+    """A memory, the threads that ask it, and what is counted.
+
+    Args:
+        memory: opened and closed by the caller.
+        metrics: what is counted.
+    """
+
+    def __init__(self, memory: NeuralStream, metrics: Metrics) -> None:
+        serve = memory.settings.serve
+        seconds = serve.timeout.total_seconds()
+        self.memory = memory
+        self.metrics = metrics
+        self.capturing = Pool("capture", _CAPTURING, seconds)
+        self.asking = Pool("ask", serve.threads, seconds)
+        self.patience = max(seconds, memory.settings.llm.timeout.total_seconds())
+        """Seconds that what asks a language model, or rewrites files, may take."""
+
+    def close(self) -> None:
+        """Wait for the calls in hand."""
+        self.capturing.close()
+        self.asking.close()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Who asks, and who answers.
+
+    Attributes:
+        service: it.
+        user: the token's; None where no token is asked for.
+    """
+
+    service: Service
+    user: str | None
+
+    @property
+    def memory(self) -> NeuralStream:
+        """What is asked."""
+        return self.service.memory
+
+    def owner(self, named: str | None) -> str:
+        """Whose memory a request means.
+
+        Raises:
+            Refusal: the token is another user's.
+        """
+        if self.user is None:
+            return named or self.memory.settings.user_id
+        if named is not None and named != self.user:
+            raise Refusal(403, "Forbidden", f"this token is not {named!r}'s; leave user_id out, or send their token")
+        return self.user
+
+
+def _asked(request: Request) -> _Asked:
+    return _Asked(request.app.state.service, request.state.user)
+
+
+Asked = Annotated[_Asked, Depends(_asked)]

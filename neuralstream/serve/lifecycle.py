@@ -1,0 +1,86 @@
+"""From settings to a service that listens, until a signal ends it."""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from neuralstream.errors import MissingPartError
+from neuralstream.serve.auth import Tokens, refuse_an_open_door
+
+if TYPE_CHECKING:
+    from neuralstream.config import Settings
+
+__all__ = ["serve"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def serve(settings: Settings, *, say: Callable[[str], object]) -> None:
+    """Answer requests until SIGTERM or SIGINT.
+
+    Then nothing more is accepted, requests in hand are answered, and the memory is closed: what this process captured
+    is distilled within `close_timeout`, or stays in the buffer for the next start. A second signal ends the process at
+    once, which loses nothing either.
+
+    Args:
+        settings: `serve` says where; a `worker` of "inline" is taken as "thread", because a capture does not wait.
+        say: told where the service listens, and that it ends.
+
+    Raises:
+        SettingsError: the service could be reached from other machines without a token.
+        OSError: the address is taken, or is not this machine's.
+    """
+    refuse_an_open_door(settings.serve, Tokens.read(settings.serve))
+    try:
+        import uvicorn
+
+        from neuralstream.serve.http import create_app
+        from neuralstream.serve.metrics import Metrics, open_memory
+    except ImportError as error:
+        raise MissingPartError(f"the service needs {error.name}: pip install 'neuralstream[serve]'") from error
+    if settings.worker == "inline":
+        settings = settings.model_copy(update={"worker": "thread"})
+    metrics = Metrics()
+    with open_memory(settings, metrics) as memory, _listen(settings) as listening:
+        config = uvicorn.Config(
+            create_app(memory, metrics=metrics),
+            lifespan="on",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=math.ceil(settings.serve.timeout.total_seconds()),
+        )
+        say(f"listening on {_url(listening)}")
+        with _signals_end_only_the_server():
+            uvicorn.Server(config).run(sockets=[listening])
+        say("closing: distilling what is left")
+    say("stopped")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    host, port = settings.serve.host, settings.serve.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@contextmanager
+def _signals_end_only_the_server() -> Iterator[None]:
+    """Uvicorn sends itself the signal once more when it has ended, which would kill us before the memory is closed."""
+    for name in _SIGNALS:
+        signal.signal(name, lambda *_: None)
+    try:
+        yield
+    finally:
+        for name in _SIGNALS:
+            signal.signal(name, signal.SIG_DFL)
