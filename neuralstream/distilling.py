@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from neuralstream.errors import ExtractionError, MissingPartError
+from neuralstream.errors import ContextOverflowError, ExtractionError, MissingPartError, SettingsError
 from neuralstream.extract.base import Batch
 from neuralstream.extract.consolidate import consolidate
 from neuralstream.store.base import MemoryStore, Where
@@ -69,13 +69,15 @@ class Distiller:
     def distil_one(self, *, patient: bool) -> bool:
         """Distil the oldest batch that nobody works on; False where there is none.
 
-        A batch that cannot be distilled is tried `buffer.max_attempts` times, then it is a dead letter.
+        A batch that cannot be distilled is tried `buffer.max_attempts` times, then it is a dead letter; at once where
+        it does not fit, or the model's answer could not be used, not even the second one.
 
         Args:
             patient: wait a little between tries of one batch, leaving it to whoever comes then.
 
         Raises:
             MissingPartError: a part is down; the batch goes back untouched and the try does not count.
+            SettingsError: the settings cannot distil any batch; this one goes back untouched too.
         """
         batch = self._buffer.lease()
         if batch is None:
@@ -85,11 +87,12 @@ class Distiller:
                 gems = self._answer(batch)
                 if gems is not None:
                     self.store(gems, batch.turns)
-        except MissingPartError:
+        except (MissingPartError, SettingsError):
             self._buffer.give_back(batch, retry_in=_RETRY_SECONDS if patient else 0)
             raise
         except ExtractionError as error:
-            self._fail(batch, str(error), patient=patient, answer=error.answer)
+            final = error.answer is not None or isinstance(error, ContextOverflowError)
+            self._fail(batch, str(error), patient=patient, answer=error.answer, final=final)
         except Exception as error:  # noqa: BLE001 - an extractor is foreign code: one bad batch must not stop the others
             self._fail(batch, f"{type(error).__name__}: {error}", patient=patient)
         else:
@@ -142,9 +145,11 @@ class Distiller:
         stored |= {record.id: Gem.from_dict(record.payload["data"]) for record in self._store.retrieve(GEMS, unread)}
         return tuple(stored[gem_id] for gem_id in kept if gem_id in stored)
 
-    def _fail(self, batch: LeasedBatch, reason: str, *, patient: bool, answer: str | None = None) -> None:
+    def _fail(
+        self, batch: LeasedBatch, reason: str, *, patient: bool, answer: str | None = None, final: bool = False
+    ) -> None:
         wait = _RETRY_SECONDS * 2 ** (batch.attempts - 1) if patient else 0
-        if self._buffer.fail(batch, reason, retry_in=wait, answer=answer):
+        if self._buffer.fail(batch, reason, retry_in=wait, answer=answer, final=final):
             _log.error("batch %s of session %s is a dead letter: %s", batch.batch_id, batch.session, reason)
 
     def _answer(self, batch: LeasedBatch) -> tuple[Gem, ...] | None:

@@ -12,6 +12,7 @@ Keys, after the prefix and with user and session percent-encoded into `<key>`:
     owners:<user>   hash       turn id → the session it belongs to
     left:<key>      hash       stream entry → groups that have not acknowledged it
     lock:<key>      string     who indexes the session now
+    planned:<key>   hash       index of each batch's last turn → what made the batch due
     batch:<id>      hash       user, session, trigger, entries, answer, attempts, owner, lease_until, reason
     batches         sorted set batches to distil, in the order they were planned
     activity        sorted set sessions by last activity, for the idle trigger
@@ -162,7 +163,9 @@ class Buffer(BufferClient):
         ]  # fmt: skip
         return bool(self._run(leases.DONE, keys, [batch.batch_id, self._owner]))
 
-    def fail(self, batch: LeasedBatch, reason: str, *, retry_in: float, answer: str | None = None) -> bool:
+    def fail(
+        self, batch: LeasedBatch, reason: str, *, retry_in: float, answer: str | None = None, final: bool = False
+    ) -> bool:
         """Give a batch back after a failed try; True where it was the last try and the batch is a dead letter now.
 
         Args:
@@ -170,8 +173,10 @@ class Buffer(BufferClient):
             reason: why, for people.
             retry_in: seconds until somebody may try again.
             answer: what the extractor got and could not use, kept in the dead letter.
+            final: another try would end the same way, so this was the last.
         """
-        return self._release(batch, reason, self._settings.buffer.max_attempts, retry_in, answer)
+        tries = 1 if final else self._settings.buffer.max_attempts
+        return self._release(batch, reason, tries, retry_in, answer)
 
     def give_back(self, batch: LeasedBatch, *, retry_in: float) -> None:
         """Give a batch back untouched, because a part it needs is down; the try does not count."""
@@ -332,6 +337,12 @@ class Buffer(BufferClient):
         with self._reaching():
             last = self._redis.hget(self._key("session", session), "planned_entry")
             return _turns(self._redis.xrange(self._key("turns", session), f"({last}" if last else "-"))
+
+    def planned(self, session: SessionKey) -> list[tuple[int, str]]:
+        """A session's batches, oldest first: the index of each one's last turn, and what made it due."""
+        with self._reaching():
+            batches = self._redis.hgetall(self._key("planned", session))
+        return sorted((int(index), trigger) for index, trigger in batches.items())
 
     def waiting(self, user_id: str) -> tuple[Turn, ...]:
         """A user's turns that are not through yet: not indexed, or not distilled."""

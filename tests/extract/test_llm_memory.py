@@ -62,9 +62,10 @@ def machines(count=5):
 
 @pytest.mark.parametrize("told", [POEM, "", '{"gems": [{"content": "Gregor did it.", "source_turns": "3-99"}]}'])
 def test_a_useless_answer_ends_as_a_dead_letter_that_can_be_tried_again(memory, scribe, told):
-    """The turns stay searchable, the raw answer is kept, and a retry with a better model distils them once."""
+    """It is asked twice and no more; the turns stay searchable, the answer is kept, and a retry distils them once."""
     scribe.told = told
     tell(memory, machines())
+    assert scribe.asked == 2
     (letter,) = memory.dead_letters()
     assert [turn.turn_id for turn in letter.turns] == [f"t{number}" for number in range(5)]
     assert letter.answer == (told or None)
