@@ -190,7 +190,7 @@ class _Asking:
 
     def _useless(self, wrong: _Wrong) -> ExtractionError:
         said = wrong.answer.encode("utf-8", "replace").decode("utf-8").strip()
-        return ExtractionError(f"{self.model.name} with prompt {self.prompt}: {wrong.reason}", answer=said or None)
+        return ExtractionError(f"{self.model.name} with prompt {self.prompt}: {wrong.reason}", answer=said)
 
     def _answer(self, request: Request) -> Answer:
         answer = self.model.answer(request)

@@ -185,7 +185,7 @@ def test_two_useless_answers_are_an_error_with_the_answer(scripted, batch, text)
     with pytest.raises(ExtractionError) as caught:
         extractor(model).extract(batch)
     assert len(model.requests) == 2
-    assert caught.value.answer == (text.strip() or None)
+    assert caught.value.answer == text.strip()
     assert caught.value.cost["calls"] == 2
     assert "scripted with prompt curator@1" in str(caught.value)
 
