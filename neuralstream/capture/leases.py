@@ -93,7 +93,7 @@ for _, letter in ipairs(redis.call('XRANGE', dead, '-', '+')) do
 end
 local ids = redis.call('HKEYS', seen)
 for _, id in ipairs(ids) do redis.call('HDEL', owners, id) end
-redis.call('DEL', turns, session, seen, left, lock)
+redis.call('DEL', turns, session, seen, left, lock, prefix .. ':planned:' .. session_key)
 redis.call('ZREM', activity, session_key)
 redis.call('SREM', unindexed, session_key)
 redis.call('SREM', sessions, session_key)

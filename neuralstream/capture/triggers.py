@@ -29,11 +29,12 @@ local function plan(count, trigger)
   if redis.call('EXISTS', turns) == 0 then return 0 end
   local read = redis.call('XREADGROUP', 'GROUP', '{DISTIL_GROUP}', 'planner', 'COUNT', count, 'STREAMS', turns, '>')
   if not read then return 0 end
-  local entries, turn_ids = {{}}, {{}}
+  local entries, turn_ids, last_index = {{}}, {{}}, nil
   for i, entry in ipairs(read[1][2]) do
     entries[i] = entry[1]
     for f = 1, #entry[2], 2 do
       if entry[2][f] == 'id' then turn_ids[i] = entry[2][f + 1] end
+      if entry[2][f] == 'index' then last_index = entry[2][f + 1] end
     end
   end
   local batch_id = redis.sha1hex(session_key .. '\\n' .. table.concat(turn_ids, '\\n'))
@@ -43,6 +44,7 @@ local function plan(count, trigger)
   redis.call('ZADD', batches, redis.call('HINCRBY', counters, 'planned', 1), batch_id)
   redis.call('HINCRBY', session, 'undistilled', -#entries)
   redis.call('HSET', session, 'planned_entry', entries[#entries])
+  redis.call('HSET', prefix .. ':planned:' .. session_key, last_index, trigger)
   return #entries
 end
 
