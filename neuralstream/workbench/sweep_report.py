@@ -30,6 +30,8 @@ _NAME = "sweep.json"
 _DIGITS = 6
 _SHOWN = ("R@5", "nDCG@10", "evidence@500", "evidence@1000", "evidence@2000")
 _COSTS = ("gems_per_100_turns", "calls", "tokens")
+_POLICY = ("mean lag in turns", "left undistilled")
+"""What `policy_metrics` says of a cell whose conversations were lived under a simulated host."""
 
 
 def report(done: Sweep) -> dict[str, Any]:
@@ -52,7 +54,8 @@ def report(done: Sweep) -> dict[str, Any]:
             "versions": versions(),
             "cells": [
                 {"digest": cell.digest, "sweep": cell.sweep, "varied": _plain(cell.varied), "memory": cell.filled}
-                for cell in done.cells
+                | {"policy": run.metrics.get("policy")}
+                for cell, run in zip(done.cells, runs, strict=True)
             ],
             **(_compared(done, runs) if runs else {"measure": done.file.measure, "rows": [], "against_best": []}),
         }
@@ -124,8 +127,10 @@ def _table(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, compa
     varied = list(dict.fromkeys(name for cell in found["cells"] for name in cell["varied"]))
     measure = found["measure"]
     shown = [name for name in dict.fromkeys((measure, *_SHOWN)) if any(name in row["overall"] for row in rows)]
+    lived = any(cell["policy"] for cell in found["cells"])
     costs = [name for name in _COSTS if name != measure and any(name in row["overall"] for row in rows)]
     head = ["cell", "sweep", *varied, *([] if compared else ["lane"]), "mode", *shown, f"95 % of {measure}", *costs]
+    head += _POLICY if lived else ()
     table: list[list[Any]] = [head + (["to the best", "p (Holm)", "p over questions", "verdict"] if compared else [])]
     for row in rows:
         cell = cells[row["digest"]]
@@ -134,9 +139,14 @@ def _table(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, compa
             *([] if compared else [row["lane"]]),
             *(row["mode"], *(row["overall"].get(name) for name in shown)),
             *(_ends(row["ci"].get(measure)), *(row["overall"].get(name) for name in costs)),
+            *(_policy(cell["policy"]) if lived else ()),
         ]
         table.append(line + (_said(row.get("against_best")) if compared else []))
     return table
+
+
+def _policy(policy: Mapping[str, Any] | None) -> list[Any]:
+    return [policy["lag_turns"]["mean"], policy["left_undistilled"]] if policy else [None] * len(_POLICY)
 
 
 def _said(one: Mapping[str, Any] | None) -> list[Any]:

@@ -242,6 +242,9 @@ def test_the_table_is_best_first(done):
     assert rows[0][place] >= rows[1][place]
     assert rows[0][columns.index("verdict")] is None
     assert rows[1][columns.index("verdict")] == "too few to tell"
+    policy = read_run(done.out / done.cells[0].digest).metrics["policy"]
+    lags = {row[columns.index("batch_size")]: row[columns.index("mean lag in turns")] for row in rows}
+    assert lags[2] == policy["lag_turns"]["mean"]
     columns, *rows = mode_rows(found)
     values = [row[columns.index("evidence@1000")] for row in rows]
     assert (len(values), values) == (4, sorted(values, reverse=True))
