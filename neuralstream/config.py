@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 ENV_PREFIX = "NEURALSTREAM_"
 CONFIG_NAME = "neuralstream.toml"
-_NOT_SETTINGS = re.compile(r"CONFIG$|DEBUG$|TEST_")
+_NOT_SETTINGS = re.compile(r"CONFIG$|DEBUG$|TOKEN$|TEST_")
 """Variables with our prefix that name a file, ask for tracebacks or steer the tests."""
 
 

@@ -14,7 +14,20 @@ from typing import Annotated
 import typer
 
 from neuralstream import __version__
-from neuralstream.cli import cassette, doctor, gems, importing, logs, memory, serve, thematic, upkeep, watch, workbench
+from neuralstream.cli import (
+    cassette,
+    doctor,
+    gems,
+    importing,
+    logs,
+    mcp,
+    memory,
+    serve,
+    thematic,
+    upkeep,
+    watch,
+    workbench,
+)
 from neuralstream.cli.options import Call, group
 from neuralstream.cli.output import note, print_text
 from neuralstream.config import ENV_PREFIX
@@ -65,5 +78,5 @@ def _root(
 
 
 app = group("Memory without end for language-model agents, and a workbench that measures it.", _root)
-for part in (doctor, logs, importing, watch, serve, memory, gems, upkeep, workbench, thematic, cassette):
+for part in (doctor, logs, importing, watch, serve, mcp, memory, gems, upkeep, workbench, thematic, cassette):
     part.add_to(app)

@@ -1,0 +1,72 @@
+"""`mcp`: memory as tools for a model, over standard input and output."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neuralstream.cli.options import Call, command
+from neuralstream.errors import StoreLockedError
+
+if TYPE_CHECKING:
+    from neuralstream.client import NeuralStreamClient
+    from neuralstream.stream import NeuralStream
+
+__all__ = ["add_to"]
+
+commands = typer.Typer()
+
+TOKEN_VARIABLE = "NEURALSTREAM_TOKEN"  # noqa: S105 - where the token is, not the token
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.add_typer(commands)
+
+
+@command(commands, "mcp")
+def mcp(
+    call: Call,
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help=f"Ask the `neuralstream serve` at this address; its token, if it needs one, in {TOKEN_VARIABLE}.",
+        ),
+    ] = None,
+) -> None:
+    """Serve memory to an MCP host over standard input and output; the host starts this command itself.
+
+    One process owns an embedded store: where `neuralstream serve` runs, or several hosts share memory, give `--url`.
+    """
+    from neuralstream.serve.mcp import make_server
+
+    with _remote(url, call) if url else _local(call) as memory:
+        make_server(memory).run("stdio")
+
+
+def _remote(url: str, call: Call) -> "NeuralStreamClient":
+    """The memory of a service; `--user` is honoured where the service asks for no token."""
+    from neuralstream.client import NeuralStreamClient
+
+    return NeuralStreamClient(url, token=os.environ.get(TOKEN_VARIABLE), user_id=call.user)
+
+
+def _local(call: Call) -> "NeuralStream":
+    """The memory of this machine's settings.
+
+    Raises:
+        StoreLockedError: another process holds it; says how to share.
+    """
+    from neuralstream.stream import NeuralStream
+
+    settings = call.settings()
+    try:
+        return NeuralStream(settings)
+    except StoreLockedError as error:
+        raise StoreLockedError(
+            f"{error}\nwhere that is `neuralstream serve`, or would be: run "
+            f"`neuralstream mcp --url http://127.0.0.1:{settings.serve.port}`, which asks it"
+        ) from error
