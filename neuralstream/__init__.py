@@ -8,6 +8,7 @@ print(memory.context("which port does redis use?", session_id="s1").text)
 """
 
 from neuralstream.aio import AsyncNeuralStream
+from neuralstream.client import NeuralStreamClient
 from neuralstream.config import Settings
 from neuralstream.errors import (
     CassetteMissError,
@@ -44,6 +45,7 @@ __all__ = [
     "LogFormatError",
     "MissingPartError",
     "NeuralStream",
+    "NeuralStreamClient",
     "NeuralStreamError",
     "NotFoundError",
     "Part",

@@ -20,6 +20,7 @@ NAMES = [
     "LogFormatError",
     "MissingPartError",
     "NeuralStream",
+    "NeuralStreamClient",
     "NeuralStreamError",
     "NotFoundError",
     "Part",

@@ -32,6 +32,11 @@ class _Session:
     gems: int = 0
     times: list[datetime] = field(default_factory=list)
 
+    @property
+    def last(self) -> float:
+        """When it was last spoken in, in seconds; 0 where only gems are left of it."""
+        return max(self.times).timestamp() if self.times else 0.0
+
 
 def list_sessions(parts: Parts, user_id: str, limit: int) -> list[dict[str, Any]]:
     """A user's sessions, those spoken in last first; time grows with the number of turns."""
@@ -46,7 +51,8 @@ def list_sessions(parts: Parts, user_id: str, limit: int) -> list[dict[str, Any]
     for record in parts.store.scroll(GEMS, Where(user_id, kind="gem", status="active"), keys=("session_id",)):
         found.setdefault(record.payload["session_id"], _Session()).gems += 1
     waiting = {key.session_id: parts.buffer.undistilled(key) for key in parts.buffer.sessions(user_id)}
-    rows = [
+    latest = sorted(found.items(), key=lambda item: (item[1].last, item[0]), reverse=True)[:limit]
+    return [
         {
             "session_id": session_id,
             "turns": session.turns,
@@ -55,10 +61,8 @@ def list_sessions(parts: Parts, user_id: str, limit: int) -> list[dict[str, Any]
             "first_at": min(session.times, default=None),
             "last_at": max(session.times, default=None),
         }
-        for session_id, session in found.items()
+        for session_id, session in latest
     ]
-    rows.sort(key=lambda row: (-(row["last_at"].timestamp() if row["last_at"] else 0), row["session_id"]))
-    return rows[:limit]
 
 
 def source_turns(parts: Parts, gem: Gem) -> list[Turn]:

@@ -72,6 +72,7 @@ class TurnIn(_Asked):
     tools: list[str] = Field(default_factory=list, description="a line for each tool call between the two")
     parts: list[PartIn] = Field(default_factory=list)
     created_at: datetime | None = Field(None, description="unset: now")
+    time_estimated: bool = Field(False, description="the log it is from had no time for it")
     source: str | None = Field(None, description="where it can be looked up")
 
     @model_validator(mode="after")
@@ -82,7 +83,9 @@ class TurnIn(_Asked):
 
     def turn(self, user_id: str) -> Turn:
         """The turn, of a user."""
-        fields: dict[str, Any] = {"user_id": user_id, "created_at": self.created_at, "source": self.source}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in ("created_at", "time_estimated", "source")} | {
+            "user_id": user_id
+        }
         if self.turn_id is not None:
             fields["turn_id"] = self.turn_id
         if self.parts:
@@ -188,7 +191,7 @@ class RememberAsked(_Asked):
     """A statement to keep as a gem."""
 
     text: str
-    tags: list[GemTag] = Field(default_factory=lambda: ["fact"], min_length=1)
+    tags: tuple[GemTag, ...] = Field(("fact",), min_length=1)
     topics: list[str] = Field(default_factory=list)
     importance: float = Field(0.8, ge=0, le=1)
 

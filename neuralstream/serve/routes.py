@@ -59,7 +59,7 @@ async def turn_end(body: TurnEnded, asked: Asked) -> Any:
     fired = await asked.service.capturing.run(
         asked.memory.turn_end,
         body.session_id,
-        body.usage and body.usage.usage(),
+        None if body.usage is None else body.usage.usage(),
         user_id=asked.owner(body.user_id),
         turn_id=body.turn_id,
     )

@@ -1,4 +1,4 @@
-"""Fakes for tests of NeuralStream and of what is built on it: an embedder, a clock, an extractor, model servers.
+"""Fakes for tests of NeuralStream and of what is built on it: embedder, clock, extractor, model servers, a service.
 
     memory = NeuralStream(settings, clock=FakeClock(), embedder=FakeEmbedder(), extractor=ScriptedExtractor())
 
@@ -9,6 +9,7 @@ from neuralstream.testing.fakes import FakeClock, FakeEmbedder, ScriptedExtracto
 from neuralstream.testing.ollama import OllamaReply, ScriptedOllama
 from neuralstream.testing.openai import OpenAIReply, ScriptedOpenAI
 from neuralstream.testing.server import ScriptedChat, ServerRequest
+from neuralstream.testing.service import serving
 
 __all__ = [
     "FakeClock",
@@ -20,4 +21,5 @@ __all__ = [
     "ScriptedOllama",
     "ScriptedOpenAI",
     "ServerRequest",
+    "serving",
 ]
