@@ -13,7 +13,6 @@ Keys, after the prefix and with user and session percent-encoded into `<key>`:
     left:<key>      hash       stream entry → groups that have not acknowledged it
     lock:<key>      string     who indexes the session now
     planned:<key>   hash       index of each batch's last turn → what made the batch due
-    planned:<key>   hash       index of each batch's last turn → what made the batch due
     batch:<id>      hash       user, session, trigger, entries, answer, attempts, owner, lease_until, reason
     batches         sorted set batches to distil, in the order they were planned
     activity        sorted set sessions by last activity, for the idle trigger
@@ -338,12 +337,6 @@ class Buffer(BufferClient):
         with self._reaching():
             last = self._redis.hget(self._key("session", session), "planned_entry")
             return _turns(self._redis.xrange(self._key("turns", session), f"({last}" if last else "-"))
-
-    def planned(self, session: SessionKey) -> list[tuple[int, str]]:
-        """A session's batches, oldest first: the index of each one's last turn, and what made it due."""
-        with self._reaching():
-            batches = self._redis.hgetall(self._key("planned", session))
-        return sorted((int(index), trigger) for index, trigger in batches.items())
 
     def planned(self, session: SessionKey) -> list[tuple[int, str]]:
         """A session's batches, oldest first: the index of each one's last turn, and what made it due."""
