@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from neuralstream.cli import compare, datasets, gate, promote, tune
+from neuralstream.cli import compare, datasets, gate, promote, sweep, tune
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import note, print_json, print_table, print_text, progress
 from neuralstream.errors import InputError
@@ -22,6 +22,7 @@ notebooks = group("Notebooks of the workbench.")
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.add_typer(commands)
+    sweep.add_to(app)
     tune.add_to(app)
     compare.add_to(app)
     promote.add_to(app)
