@@ -115,22 +115,18 @@ def _expected(error: BaseException) -> str | None:
 
 
 def make_server(
-    memory: Memory, *, user_id: str | None = None, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    memory: Memory,
+    *,
+    user_of: Callable[[Context], str | None] = lambda _: None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> MCPServer[Any]:
     """An MCP server on a memory, which stays the caller's to close.
 
     Args:
         memory: what the tools ask.
-        user_id: whose memory it is where the connection does not say; None is the memory's own user.
+        user_of: whose memory a call is about; None is the memory's own user.
         clock: what ages such as "7d" count back from.
     """
-
-    def user_of(ctx: Context) -> str | None:
-        request = ctx.request_context.request
-        # Over HTTP the guard always sets it, to None where no token is asked for. Where it did not, this fails.
-        user: str | None = None if request is None else request.state.user
-        return user_id if user is None else user
-
     server = _Server(
         "neuralstream",
         title="NeuralStream memory",
@@ -152,6 +148,12 @@ def make_server(
         server.tool(description=getdoc(function), annotations=hints, structured_output=True)(function)
     server.prompt(description=getdoc(tools.summarise_recent_themes))(tools.summarise_recent_themes)
     return server
+
+
+def _user_of_token(ctx: Context) -> str | None:
+    """The user that the service's guard found; None where no token is asked for. Without a guard, this fails."""
+    user: str | None = ctx.request_context.request.state.user
+    return user
 
 
 def add_mcp(app: Starlette, memory: Memory) -> None:
@@ -177,7 +179,7 @@ class McpOverHttp:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Take requests."""
-        server = make_server(self._memory)
+        server = make_server(self._memory, user_of=_user_of_token)
         self._app = server.streamable_http_app(
             streamable_http_path=MCP_PATH,
             stateless_http=True,

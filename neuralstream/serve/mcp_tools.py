@@ -252,7 +252,7 @@ class MemoryTools:
         ],
         tags: Annotated[list[GemTag] | None, Field(description="what it is; unset: fact")] = None,
         topics: Annotated[list[str] | None, Field(description="a few words it belongs under")] = None,
-        importance: Annotated[float, Field(ge=0, le=1)] = 0.8,
+        importance: Annotated[float, Field(ge=0, le=1, description="how much it matters later")] = 0.8,
     ) -> Remembered:
         """Keep one statement for all later conversations, at once.
 
@@ -359,7 +359,7 @@ class MemoryTools:
             if age := _AGE.fullmatch(text):
                 return self._clock() - timedelta(**{_UNITS[age[2]]: int(age[1])})
             moment = parse_time(text)
-        except (InputError, OverflowError):
+        except InputError:
             now = self._clock()
             raise ToolError(
                 f"{name}={text!r} is not a time; write an age such as 12h, 7d or 2w, or a date such as {now:%Y-%m-%d} "

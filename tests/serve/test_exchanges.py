@@ -19,13 +19,15 @@ class Listed:
         self.turns = turns
         self.asked = []
 
-    def recent(self, limit=20, *, since=None, until=None, user_id=None):
+    def recent(self, limit=20, *, since=None, until=None, user_id):
+        assert user_id == "u"
         self.asked.append(limit)
         within = [turn for turn in self.turns if (since or turn.at()) <= turn.at() <= (until or turn.at())]
         newest = sorted(within, key=Turn.at, reverse=True)[:limit]
         return [Hit(turn, turn.at().timestamp()) for turn in newest]
 
-    def thread(self, session_id, *, user_id=None):
+    def thread(self, session_id, *, user_id):
+        assert user_id == "u"
         return [turn for turn in self.turns if turn.session_id == session_id]
 
 
@@ -45,12 +47,14 @@ def say():
 
 
 def said(found):
+    """Questions and answers alone."""
     return [(exchange.q, exchange.a) for exchange in found]
 
 
 def newest(turns, limit=20, **bounds):
+    """The newest exchanges of a memory of these turns."""
     bounds = {"since": None, "until": None} | bounds
-    return recent_exchanges(Listed(turns), limit, **bounds, user_id=None)
+    return recent_exchanges(Listed(turns), limit, **bounds, user_id="u")
 
 
 def test_a_turn_with_both_sides_is_one_exchange_without_its_tool_calls(say):
@@ -119,7 +123,7 @@ def test_it_looks_further_back_until_there_are_enough(say):
     """Ten utterances in a row are one side: the asked number of exchanges needs more turns."""
     turns = [say(("person", f"line {n}", "Ann" if n // 10 % 2 == 0 else "Ben")) for n in range(60)]
     memory = Listed(turns)
-    assert len(recent_exchanges(memory, 3, since=None, until=None, user_id=None)) == 3
+    assert len(recent_exchanges(memory, 3, since=None, until=None, user_id="u")) == 3
     assert memory.asked == [3, 6, 12, 24, 48]
 
 
@@ -127,5 +131,5 @@ def test_a_monologue_without_end_is_not_read_to_its_beginning(say):
     """No more than a thousand turns are listed, and what there is comes back."""
     turns = [say(("person", "word", "Ann")) for _ in range(1200)]
     memory = Listed(turns)
-    assert len(recent_exchanges(memory, 2, since=None, until=None, user_id=None)) == 1
+    assert len(recent_exchanges(memory, 2, since=None, until=None, user_id="u")) == 1
     assert max(memory.asked) == 1000
