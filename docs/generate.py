@@ -35,6 +35,7 @@ tab-separated cells under a line of names. `--json` prints one JSON document. `N
 | 1 | failed |
 | 2 | wrong use |
 | 3 | a part is missing or down |
+| 4 | `promote` or `gate` refused |
 | 130 | interrupted |
 
 An error is one line on stderr that starts with `error:`; set `NEURALSTREAM_DEBUG=1` to see where it came from.

@@ -1,7 +1,7 @@
 """The command line: `neuralstream COMMAND`, or `python -m neuralstream COMMAND`.
 
 Thin: every command calls NeuralStream or the workbench and prints what it answers. Exit codes: 0 good, 1 failed,
-2 wrong use, 3 a part is missing or down, 130 interrupted.
+2 wrong use, 3 a part is missing or down, 4 `promote` or `gate` refused, 130 interrupted.
 """
 
 import os
