@@ -45,8 +45,8 @@ class Pool:
         done, _ = await asyncio.wait([waiting], timeout=seconds)
         if done:
             return waiting.result()
+        started = not future.cancel()
         waiting.cancel()
-        started = not future.cancelled()
         raise TooSlow(
             f"no answer within {seconds:g} s; "
             + ("it is still being worked on" if started else "too many questions wait, and nothing was done")
