@@ -2,7 +2,8 @@
 
 A SPEC is `[FORMAT:]NAME-OR-PATH[@SPLIT]`: `locomo:locomo10.json`, `longmemeval:longmemeval_s.json.gz`, `native:folder`,
 `openclaw:folder`, or the bare name of a shipped set, such as `workdays@dev`. A known name wins over a path; the text
-before the first colon is a format only if it is a known one. Only the native format has splits.
+before the first colon is a format only if it is a known one. Only the native format has splits; beside those that a set
+names, some of its users are one: `workdays@nils,wren`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,10 +116,8 @@ def load(spec: str | Spec) -> Dataset:
     reader = _from_log if spec.path.is_file() and spec.format == "native" else _LABELLED.get(spec.format, _from_log)
     conversations = tuple(reader(spec))
     if spec.split:
-        splits = description(spec).get("splits", {})
-        if spec.split not in splits:
-            raise DatasetError(f"{spec.path} has no split {spec.split!r}; it has {', '.join(splits) or 'none'}")
-        conversations = tuple(found for found in conversations if found.name in splits[spec.split])
+        members = _members(spec, {conversation.name for conversation in conversations})
+        conversations = tuple(found for found in conversations if found.name in members)
     if not conversations:
         raise DatasetError(f"{spec.name} holds no conversation; check its files with `neuralstream datasets validate`")
     digest = _digest(spec, {conversation.name for conversation in conversations})
@@ -188,6 +188,19 @@ def stats(data: str | Dataset) -> dict[str, Any]:
         "gold_per_question": round(sum(map(len, gold)) / len(gold), 3) if gold else None,
         "ceiling_P@5": round(sum(precision_ceiling(ids, 5) for ids in gold) / len(gold), 3) if gold else None,
     }
+
+
+def _members(spec: Spec, users: AbstractSet[str]) -> Collection[str]:
+    """The users of a split: one of those that a native set names, or users with commas between them."""
+    splits: dict[str, list[str]] = description(spec).get("splits", {})
+    split = spec.split or ""
+    named = splits.get(split, split.split(","))
+    if split in splits or (splits and set(named) <= users):
+        return named
+    raise DatasetError(
+        f"{spec.path} has no split {split!r}; it has {', '.join(splits) or 'none'}"
+        + (f", and users {', '.join(sorted(users))}" if splits else "")
+    )
 
 
 def _shipped_names() -> list[str]:

@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 from neuralstream.errors import InputError, NeuralStreamError
 from neuralstream.workbench import figures, require
+from neuralstream.workbench.datasets import description
 from neuralstream.workbench.page import failing_html
 from neuralstream.workbench.runs import pretty, write_text
 
 if TYPE_CHECKING:
     from neuralstream.workbench.datasets import Dataset
     from neuralstream.workbench.evaluate import Progress
-    from neuralstream.workbench.runs import QueryResult, Run
+    from neuralstream.workbench.runs import QueryResult
 
 __all__ = [
     "check_parameters",
     "failures",
+    "held_out",
     "names",
     "output_folder",
     "picture",
@@ -39,6 +41,9 @@ __all__ = [
 ]
 
 RESULT = "result.json"
+
+_LAST = "test"
+"""The split that nothing is chosen on."""
 
 _INJECTED = "# Parameters"
 """First line of the cell that papermill injects."""
@@ -80,7 +85,7 @@ def output_folder(out: str, name: str) -> Path:
 
 def table(rows: Sequence[Sequence[Any]]) -> Any:
     """Rows under a header as a pandas data frame; one measure has three decimals."""
-    frame = require("pandas").DataFrame(rows[1:], columns=rows[0])
+    frame = require("pandas").DataFrame(rows[1:], columns=rows[0], dtype=object)
     return frame.style.format(precision=3, na_rep="–").hide(axis="index")
 
 
@@ -107,10 +112,20 @@ def plain_progress() -> Progress:
     return report
 
 
-def write_result(folder: Path, parameters: Mapping[str, Any], run: Run) -> Path:
+def held_out(named: str, data: Dataset) -> str:
+    """The SPEC of what is kept for the end: `named`, or where that is empty the split `test` of the same set.
+
+    Empty where the set has no such split, or is it.
+    """
+    spec = data.spec
+    if named or spec.split in {None, _LAST} or _LAST not in description(spec).get("splits", {}):
+        return named
+    return f"{spec.format}:{spec.path}@{_LAST}"
+
+
+def write_result(folder: Path, parameters: Mapping[str, Any], **found: Any) -> Path:
     """Write `result.json`: the parameters as they were, and what came out. Written last, it says the work is done."""
-    result = {"parameters": dict(parameters), "run": run.manifest["run"], "metrics": run.metrics}
-    return write_text(folder / RESULT, pretty(result))
+    return write_text(folder / RESULT, pretty({"parameters": dict(parameters), **found}))
 
 
 def run_notebook(path: Path | str, parameters: Mapping[str, Any], out: Path | str | None = None) -> dict[str, Any]:
@@ -188,8 +203,11 @@ def _coerce(name: str, value: Any, default: Any) -> Any:
         value = value.tolist()  # numpy numbers and arrays
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    if isinstance(value, tuple) or (isinstance(default, list) and isinstance(value, str)):
-        value = list(names(value)) if isinstance(value, str) else list(value)
+    if isinstance(value, str) and isinstance(default, list):
+        value = names(value)
+    if isinstance(value, tuple | list):
+        member = default[0] if isinstance(default, list) and default else None
+        value = [_coerce(name, one, member) for one in value]
     if isinstance(value, str) and not isinstance(default, str | None):
         try:
             value = ast.literal_eval(value)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from neuralstream.workbench.timeline import Distilled, Timeline
 
-__all__ = ["policy_metrics"]
+__all__ = ["lags", "policy_metrics"]
 
 _DIGITS = 6
 
@@ -37,14 +37,14 @@ def policy_metrics(timeline: Timeline) -> dict[str, Any]:
     """
     batch_of = {(batch.user_id, turn_id): batch for batch in timeline.batches for turn_id in batch.turn_ids}
     turns = len(timeline.turns)
-    lags = _lags(timeline)
+    waited = lags(timeline)
     left = [said for said in timeline.turns if said.left]
     undistilled = sum(_too_late(batch_of[said.user_id, said.turn_id], said.left.turns) for said in left if said.left)
     return {
-        "lag_turns": _spread([in_turns for in_turns, _ in lags]),
-        "lag_minutes": _spread([minutes for _, minutes in lags]),
+        "lag_turns": _spread([in_turns for in_turns, _ in waited]),
+        "lag_minutes": _spread([minutes for _, minutes in waited]),
         "turns": turns,
-        "cited_share": _share(len(lags), turns),
+        "cited_share": _share(len(waited), turns),
         "left_window": _share(len(left), turns),
         "left_undistilled": _share(undistilled, turns),
         "batches": len(timeline.batches),
@@ -56,8 +56,8 @@ def policy_metrics(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def _lags(timeline: Timeline) -> list[tuple[int, float]]:
-    """For each cited turn, turns and minutes until a gem said it."""
+def lags(timeline: Timeline) -> list[tuple[int, float]]:
+    """For each cited turn, in the order in which they were said, turns and minutes until a gem said it."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for said in timeline.turns:
         numbers[said.user_id].append(said.moment.turns)
@@ -65,14 +65,14 @@ def _lags(timeline: Timeline) -> list[tuple[int, float]]:
     for batch in timeline.batches:
         for turn_id in batch.cited:
             found.setdefault((batch.user_id, turn_id), batch)
-    lags = []
+    waited = []
     for said in timeline.turns:
         batch_or_none = found.get((said.user_id, said.turn_id))
         if batch_or_none:
             own, until = numbers[said.user_id], batch_or_none.moment
             after = bisect_right(own, until.turns) - bisect_right(own, said.moment.turns)
-            lags.append((after, (until.at - said.moment.at).total_seconds() / 60))
-    return lags
+            waited.append((after, (until.at - said.moment.at).total_seconds() / 60))
+    return waited
 
 
 def _too_late(batch: Distilled, left_after: int) -> bool:
