@@ -18,6 +18,7 @@ from neuralstream import errors
 from neuralstream.serve import gem_routes, routes
 from neuralstream.serve.asked import Service
 from neuralstream.serve.auth import Guard, Refusal, Tokens, error_body
+from neuralstream.serve.mcp import add_mcp
 from neuralstream.serve.metrics import Metrics
 from neuralstream.serve.models import ErrorOut
 from neuralstream.serve.pool import TooSlow
@@ -73,6 +74,7 @@ def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastA
     app.state.running = []
     for group in (routes, gem_routes):
         app.include_router(group.router)
+    add_mcp(app, memory)
     _add_health(app)
     _add_errors(app)
     # The last one added is the outermost.
