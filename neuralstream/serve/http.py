@@ -15,12 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from neuralstream import errors
-from neuralstream.serve import gem_routes, routes
+from neuralstream.serve import gem_routes, page_routes, routes
 from neuralstream.serve.asked import Service
 from neuralstream.serve.auth import Guard, Refusal, Tokens, error_body
 from neuralstream.serve.mcp import add_mcp
 from neuralstream.serve.metrics import Metrics
 from neuralstream.serve.models import ErrorOut
+from neuralstream.serve.page import add_page
 from neuralstream.serve.pool import TooSlow
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastA
     )
     app.state.service = Service(memory, metrics)
     app.state.running = []
-    for group in (routes, gem_routes):
+    for group in (routes, gem_routes, page_routes):
         app.include_router(group.router)
+    add_page(app)
     add_mcp(app, memory)
     _add_health(app)
     _add_errors(app)
