@@ -1,6 +1,7 @@
 """`mcp`: memory as tools for a model, over standard input and output."""
 
 import os
+import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,7 +45,20 @@ def mcp(
     from neuralstream.serve.mcp import make_server
 
     with _remote(url, call) if url else _local(call) as memory:
+        _end_when_told(memory)
         make_server(memory).run("stdio")
+
+
+def _end_when_told(memory: "NeuralStream | NeuralStreamClient") -> None:
+    """Close memory on SIGTERM and Ctrl-C too, not only at the end of the input."""
+
+    def end(*_: object) -> None:
+        memory.close()
+        # A thread that waits for input cannot be woken, and an orderly exit would wait for it.
+        os._exit(0)
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, end)
 
 
 def _remote(url: str, call: Call) -> "NeuralStreamClient":

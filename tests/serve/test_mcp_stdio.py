@@ -1,8 +1,11 @@
 """`neuralstream mcp` as a host runs it: a process that is spoken to over its standard input and output."""
 
 import asyncio
+import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -124,3 +127,27 @@ def test_it_serves_the_memory_of_this_machine(tmp_path):
     found = asyncio.run(ask("search_memory", "--user", "ann", query="redis port"))
     assert kept["gem_id"] in [hit["id"] for hit in found["hits"]]
     assert not asyncio.run(ask("search_memory", query="redis port"))["hits"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_it_closes_memory_when_it_is_told_to_end(tmp_path, name):
+    """With the input still open: nothing on stdout but the protocol, and the embedded server does not stay behind."""
+    greeting = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+    started = command(NEURALSTREAM_HOME=str(tmp_path / "home"), NEURALSTREAM_CACHE_DIR=str(tmp_path / "cache"))
+    with subprocess.Popen(
+        [started.command, *started.args], env=started.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdin.write(json.dumps(greeting).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "neuralstream"
+        assert (tmp_path / "home" / "buffer" / "valkey.sock").exists()
+        process.send_signal(getattr(signal, name))
+        assert process.wait(60) == 0
+        assert process.stdout.read() == b""
+    assert not (tmp_path / "home" / "buffer" / "valkey.sock").exists()
