@@ -152,7 +152,9 @@ def make_server(
 
 def _user_of_token(ctx: Context) -> str | None:
     """The user that the service's guard found; None where no token is asked for. Without a guard, this fails."""
-    user: str | None = ctx.request_context.request.state.user
+    request = ctx.request_context.request
+    assert request is not None, "over HTTP there is a request"
+    user: str | None = request.state.user
     return user
 
 
