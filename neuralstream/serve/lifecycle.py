@@ -14,13 +14,21 @@ from neuralstream.serve.auth import Tokens, refuse_an_open_door
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
+    from neuralstream.embed.base import Embedder
+    from neuralstream.extract.base import Extractor
 
 __all__ = ["serve"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def serve(settings: Settings, *, say: Callable[[str], object]) -> None:
+def serve(
+    settings: Settings,
+    *,
+    say: Callable[[str], object],
+    embedder: Embedder | None = None,
+    extractor: Extractor | None = None,
+) -> None:
     """Answer requests until SIGTERM or SIGINT.
 
     Then nothing more is accepted, requests in hand are answered, and the memory is closed: what this process captured
@@ -30,6 +38,7 @@ def serve(settings: Settings, *, say: Callable[[str], object]) -> None:
     Args:
         settings: `serve` says where; a `worker` of "inline" is taken as "thread", because a capture does not wait.
         say: told where the service listens, and that it ends.
+        embedder, extractor: instead of those the settings name.
 
     Raises:
         SettingsError: the service could be reached from other machines without a token.
@@ -46,7 +55,10 @@ def serve(settings: Settings, *, say: Callable[[str], object]) -> None:
     if settings.worker == "inline":
         settings = settings.model_copy(update={"worker": "thread"})
     metrics = Metrics()
-    with open_memory(settings, metrics) as memory, _listen(settings) as listening:
+    with (
+        open_memory(settings, metrics, embedder=embedder, extractor=extractor) as memory,
+        _listen(settings) as listening,
+    ):
         config = uvicorn.Config(
             create_app(memory, metrics=metrics),
             lifespan="on",
