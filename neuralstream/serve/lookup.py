@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from neuralstream.indexing import turn_point_id
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
-from neuralstream.types import Gem, Turn
+from neuralstream.types import Gem, Turn, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,13 +41,12 @@ class _Session:
 def list_sessions(parts: Parts, user_id: str, limit: int) -> list[dict[str, Any]]:
     """A user's sessions, those spoken in last first; time grows with the number of turns."""
     found: dict[str, _Session] = {}
-    pending = {turn.turn_id: turn for turn in parts.buffer.pending(user_id)}
-    for record in parts.store.scroll(TURNS, Where(user_id, kind="turn"), keys=("data",)):
-        turn = Turn.from_dict(record.payload["data"])
-        pending.pop(turn.turn_id, None)
-        _count(found, turn)
+    pending = {turn_point_id(user_id, turn.turn_id): turn for turn in parts.buffer.pending(user_id)}
+    for record in parts.store.scroll(TURNS, Where(user_id, kind="turn"), keys=("session_id", "created_at")):
+        pending.pop(record.id, None)
+        _count(found, record.payload["session_id"], parse_time(record.payload["created_at"]))
     for turn in pending.values():
-        _count(found, turn)
+        _count(found, turn.session_id, turn.at())
     for record in parts.store.scroll(GEMS, Where(user_id, kind="gem", status="active"), keys=("session_id",)):
         found.setdefault(record.payload["session_id"], _Session()).gems += 1
     waiting = {key.session_id: parts.buffer.undistilled(key) for key in parts.buffer.sessions(user_id)}
@@ -113,10 +112,10 @@ def user_status(parts: Parts, user_id: str) -> dict[str, Any]:
     }
 
 
-def _count(found: dict[str, _Session], turn: Turn) -> None:
-    session = found.setdefault(turn.session_id, _Session())
+def _count(found: dict[str, _Session], session_id: str, said_at: datetime) -> None:
+    session = found.setdefault(session_id, _Session())
     session.turns += 1
-    session.times.append(turn.at())
+    session.times.append(said_at)
 
 
 def _naming(records: Iterable[Record], wanted: str, fields: tuple[str, ...]) -> list[Record]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from neuralstream.errors import ExtractionError
+from neuralstream.errors import ExtractionError, NeuralStreamError
 from neuralstream.extract import make_extractor
 from neuralstream.stream import NeuralStream
 
@@ -138,8 +138,15 @@ class _Held:
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The numbers of `Status`."""
-        status = self._memory.status()
+        """The numbers of `Status`, where the parts answer."""
+        try:
+            status = self._memory.status()
+        except NeuralStreamError:
+            status = None
+        meaning = "1 where buffer and store answer, 0 where one is down."
+        yield GaugeMetricFamily("neuralstream_ready", meaning, value=float(status is not None))
+        if status is None:
+            return
         stored = GaugeMetricFamily("neuralstream_stored", "Turns and gems in the store.", labels=["kind"])
         stored.add_metric(["turns"], status.turns)
         stored.add_metric(["gems"], status.gems)

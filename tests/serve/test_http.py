@@ -260,9 +260,13 @@ def test_health_tells_whether_the_parts_answer(http, memory, monkeypatch):
     def down():
         raise MissingPartError("redis://:password@somewhere does not answer")
 
+    assert metric(http, "neuralstream_ready") == 1
     monkeypatch.setattr(type(memory.parts.buffer), "version", lambda _: down())
     response = http.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"buffer": False, "store": True})
+    monkeypatch.setattr(memory, "status", down)
+    assert metric(http, "neuralstream_ready") == 0
+    assert metric(http, "neuralstream_requests_total", route="/readyz") == 1
     assert http.get("/healthz").status_code == 200
 
 
