@@ -9,7 +9,7 @@ LOGS ?= datasets/workdays
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-all lint eval notebooks lab docs reports bench validate clean
+.PHONY: demo test test-all lint integrations eval notebooks lab docs reports bench validate clean
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
@@ -26,6 +26,9 @@ lint: .venv/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+integrations: .venv/all.done integrations/node_modules/.package-lock.json  ## type-check and test the agents' extensions; needs Node.js 20 or later
+	npm --prefix integrations test
 
 eval: .venv/all.done  ## measure the served settings on the shipped set and hold them against reports/baseline.json
 	$(BIN)/neuralstream eval --dataset workdays@dev --modes hybrid --out reports/runs/eval
@@ -60,7 +63,10 @@ validate: .venv/all.done  ## compute what the data set's datasheet claims
 	$(BIN)/neuralstream datasets validate workdays
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache reports/runs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache reports/runs integrations/node_modules
+
+integrations/node_modules/.package-lock.json: integrations/package-lock.json
+	npm --prefix integrations ci --ignore-scripts --no-audit --no-fund
 
 .venv/python.done:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

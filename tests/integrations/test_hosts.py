@@ -1,0 +1,44 @@
+"""The TypeScript extensions in `integrations/`; their own tests run in Node, against `neuralstream serve`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INTEGRATIONS = Path(__file__).parents[2] / "integrations"
+LOCK = INTEGRATIONS / "package-lock.json"
+INSTALLED = INTEGRATIONS / "node_modules" / ".package-lock.json"
+
+
+@pytest.fixture(scope="module")
+def npm():
+    """Run npm in a folder of `integrations/`, with what its lock file names installed."""
+    program = shutil.which("npm")
+    if program is None:
+        pytest.skip("npm is not here; install Node.js 20 or later")
+
+    def npm(*arguments, folder=INTEGRATIONS):
+        command, environment = [program, *arguments], os.environ | {"NEURALSTREAM_TEST_PYTHON": sys.executable}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    if not INSTALLED.exists() or INSTALLED.stat().st_mtime < LOCK.stat().st_mtime:
+        npm("ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    return npm
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("host", ["openclaw", "pi"])
+def test_an_extension_type_checks_and_passes_its_tests(npm, host):
+    """`npm test` passes: the compiler finds nothing, and the fake host is served by a service of its own."""
+    npm("test", folder=INTEGRATIONS / host)
+
+
+@pytest.mark.parametrize("name", ["exchanges.ts", "memory.ts"])
+def test_what_the_extensions_share_is_the_same_in_both(name):
+    """A host installs its extension's folder alone, so each has a copy: they do not differ."""
+    assert (INTEGRATIONS / "openclaw" / name).read_bytes() == (INTEGRATIONS / "pi" / name).read_bytes()
