@@ -44,9 +44,14 @@ _MOMENT = re.compile(
         | (?:mon|tues|wednes|thurs|fri|satur|sun)days? )\b""",
     re.IGNORECASE | re.VERBOSE,
 )
+_HOUR = re.compile(r"\b(?:\d{1,2}:\d\d(?:[ ]?[ap]m)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day)", re.IGNORECASE)
 _CALLED = re.compile(r"(?P<start>(?:^|[.!?:;] ?))?(?P<name>[^\W\d_a-z]\w+(?: [^\W\d_a-z]\w+)*)")
-_IDENTIFIER = re.compile(r"\b[A-Za-z]{1,6}[-_#]?\d+(?:[-.]\d+)*\b|#\d+\b")
-"""`BH-114`, `INC-2093`, `s1`, `#1841`: names that have digits in them, not amounts."""
+_IDENTIFIER = re.compile(r"\b[A-Za-z]{1,6}[-_#]?\d+(?:[-.]\d+)*\b|#\d+\b|(?<=[a-z] )[A-HJ-Z]\b")
+"""`BH-114`, `INC-2093`, `s1`, `#1841`: names that have digits in them, not amounts; and the B of "rig B"."""
+
+_NEWS_WORDS = "now jetzt nu maintenant désormais ahora ora adesso agora teraz"
+_NEWS = frozenset(_NEWS_WORDS.split())
+"""They stand between a thing and its amount, and belong to neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Particulars:
         identifiers: names that have digits in them, casefolded.
         amounts: numbers that are no part of a date, a time or an identifier.
         slots: amounts by what they are of: the stems before and after them ("port", "mb").
+        hours: times of day and weekdays, casefolded.
         called: runs of capitalised words, casefolded; a lone one that begins a sentence is no name.
     """
 
@@ -73,6 +79,7 @@ class Particulars:
     identifiers: frozenset[str]
     amounts: frozenset[str]
     slots: Mapping[tuple[str, str], frozenset[str]]
+    hours: frozenset[str]
     called: frozenset[str]
 
     def agrees_with(self, other: Particulars) -> bool:
@@ -100,6 +107,7 @@ def particulars(text: str) -> Particulars:
         identifiers=identifiers,
         amounts=frozenset(_NUMBER.findall(stated)),
         slots=_slots(stated),
+        hours=frozenset(found.casefold() for found in _HOUR.findall(text)),
         called=_called(stated),
     )
 
@@ -115,7 +123,12 @@ def _called(text: str) -> frozenset[str]:
 
 
 def _stems(text: str) -> list[str]:
-    return [stem for word in words(text) if not is_stop_word(word) and word not in _TURNING for stem in analyse(word)]
+    return [
+        stem
+        for word in words(text)
+        if not is_stop_word(word) and word not in _TURNING | _NEWS
+        for stem in analyse(word)
+    ]
 
 
 def _slots(text: str) -> dict[tuple[str, str], frozenset[str]]:

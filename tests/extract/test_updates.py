@@ -16,6 +16,14 @@ REPLACED = [
     ("She does eat meat", "She doesn't eat meat"),
     ("Logging is enabled", "Logging is disabled"),
     ("Redis listens on port 6379", "Redis listens on port 6381"),
+    ("Backups run every night at 02:00.", "Backups now run every night at 04:30."),
+    ("The weekly standup is on Tuesday.", "The weekly standup is on Thursday now."),
+    ("Nora's gym is open until 22:00.", "Nora's gym is open until 21:00 now."),
+    ("The VPN endpoint is vpn.example.org:1194.", "The VPN endpoint moved from port 1194 to port 51820."),
+    ("Lena lives in Leipzig.", "Lena moved from Leipzig to Dresden."),
+    ("Die Miete kostet 820 Euro.", "Die Miete kostet jetzt 870 Euro."),
+    ("A route is shown from 85 % on (min_coverage: 0.85).", "min_coverage was lowered from 0.85 to 0.80."),
+    ("Redis on merlin has maxmemory 512mb.", "BH-144: orders were lost; redis is now set to maxmemory 768mb."),
 ]
 KEPT = [
     ("Redis listens on port 6379", "Qdrant listens on port 6333"),
@@ -31,6 +39,19 @@ KEPT = [
     ("ask Marta about it", "ask Martin about it"),
     ("The primary database is on kestrel", "The secondary database is on kestrel"),
     ("Apple rejected 2.8 under guideline 2.5.4.", "Apple rejected 2.8 a second time, now under guideline 3.1.2."),
+    ("The production API listens on port 8080.", "The staging API now listens on port 8443."),
+    ("The car insurance costs 40 euros a month.", "The bike insurance now costs 6 euros a month."),
+    ("The freezer is set to -18 degrees.", "The fridge is now set to 4 degrees."),
+    ("The GPU in rig A draws 300 W.", "The GPU in rig B now draws 220 W."),
+    ("Anna lives in Bern.", "Anna's train from Bern to Zurich takes 56 minutes."),
+    ("Lena's sister lives in Leipzig.", "Lena moved from Leipzig to Dresden."),
+    ("Clara's account pays 2.5 percent interest.", "Paul's account now pays 2.0 percent interest."),
+    ("Tom owes 500 euros.", "The loan from Tom to Eva is 700 euros."),
+    ("The team uses PostgreSQL for orders.", "The team uses Redis instead of PostgreSQL for sessions."),
+    ("User prefers dark roast in the morning.", "User prefers decaf instead of dark roast in the evening."),
+    ("Function load_config reads YAML.", "Function save_config writes TOML instead of YAML."),
+    ("User likes the vim keybindings in VS Code.", "User no longer likes the sidebar in VS Code."),
+    ("Kim works on Tuesday at the shop.", "Kim now works on Thursday at the shop too."),
 ]
 PARTLY = [
     (
@@ -40,6 +61,10 @@ PARTLY = [
     (
         "The shop in Alder Road opens at 7:00 on Saturdays; Quay Street stays at 6:30.",
         "The shop in Alder Road opens at 7:30 on Saturdays, replacing 7:00.",
+    ),
+    (
+        "Samples BD-0417 (C4) and BD-0471 (C5) are in freezer F3, box 7.",
+        "Box 7 is now in freezer F5 with unchanged wells (was F3).",
     ),
     (
         "Mel Visser in Utrecht runs the beta with 150 seats.",
