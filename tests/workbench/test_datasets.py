@@ -97,3 +97,13 @@ def test_locomo(benchmark_data):
         "single-hop",
         "adversarial",
     }
+
+
+def test_some_users_are_a_split(tiny):
+    """Users with commas between them load as a split of their own; an unknown one is refused with those there are."""
+    some = datasets.load(f"{tiny}@cy,ada")
+    assert [conversation.name for conversation in some.conversations] == ["ada", "cy"]
+    assert some.name == "tiny@cy,ada"
+    assert datasets.load(f"{tiny}@ada,bo").sha256 == datasets.load(f"{tiny}@dev").sha256
+    with pytest.raises(DatasetError, match="no split 'ada,eve'; it has dev, test, and users ada, bo, cy"):
+        datasets.load(f"{tiny}@ada,eve")

@@ -1,4 +1,4 @@
-"""Running notebooks, and the one that compares retrievers."""
+"""Running notebooks with parameters that cannot be mistaken."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from neuralstream.errors import InputError, NeuralStreamError
-from neuralstream.workbench import notebook
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+from neuralstream.workbench import datasets, notebook
 
 # jupyter_client and its dependencies warn about themselves.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -21,12 +19,13 @@ def small(tmp_path):
     """A notebook that only echoes its parameters."""
     return _write(
         tmp_path / "small.ipynb",
-        'threshold = 50\nratio = 0.5\nmodes = ["bm25"]\nname = "a=b # c"\nlimit: int | None = None\nout = ""',
+        'threshold = 50\nratio = 0.5\nmodes = ["bm25"]\nsizes = [5]\n'
+        'name = "a=b # c"\nlimit: int | None = None\nout = ""',
         """from pathlib import Path
 import json
 from neuralstream.workbench import notebook
 parameters = notebook.check_parameters(
-    threshold=threshold, ratio=ratio, modes=modes, name=name, limit=limit, out=out
+    threshold=threshold, ratio=ratio, modes=modes, sizes=sizes, name=name, limit=limit, out=out
 )
 assert threshold != 99, "too high"
 (Path(out) / "result.json").write_text(json.dumps({"parameters": parameters, "answer": threshold + 1}))""",
@@ -39,6 +38,7 @@ def test_values_are_read_as_declared(small, tmp_path):
         "threshold": "40",
         "ratio": np.float64(0.25),
         "modes": ("a", "b"),
+        "sizes": (np.int64(3), "5"),
         "name": Path("x"),
         "out": tmp_path / "o",
     }
@@ -48,6 +48,7 @@ def test_values_are_read_as_declared(small, tmp_path):
         "threshold": 40,
         "ratio": 0.25,
         "modes": ["a", "b"],
+        "sizes": [3, 5],
         "name": "x",
         "limit": None,
         "out": str(tmp_path / "o"),
@@ -73,7 +74,16 @@ def test_misspelt_parameter_fails_under_plain_papermill(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("threshold", "forty"), ("threshold", 1.5), ("modes", 3), ("ratio", [1]), ("name", 7)]
+    ("name", "value"),
+    [
+        ("threshold", "forty"),
+        ("threshold", 1.5),
+        ("modes", 3),
+        ("modes", ["a", 3]),
+        ("sizes", "5,many"),
+        ("ratio", [1]),
+        ("name", 7),
+    ],
 )
 def test_wrong_type_is_refused(small, name, value):
     """A value of another type than the default's is refused with an example."""
@@ -97,6 +107,31 @@ def test_success_needs_the_result_file(tmp_path):
         notebook.run_notebook(silent, {"out": str(stale.parent)})
 
 
+def test_success_needs_the_parameters_echoed(tmp_path):
+    """A result of other parameters than were asked for is no success."""
+    other = """from pathlib import Path
+(Path(out) / "result.json").write_text('{"parameters": {"k": 5, "out": "%s"}}' % out)"""
+    deaf = _write(tmp_path / "deaf.ipynb", 'k = 5\nout = ""', other)
+    with pytest.raises(NeuralStreamError, match="made with another k than was asked for"):
+        notebook.run_notebook(deaf, {"k": 7, "out": str(tmp_path / "o")})
+
+
+@pytest.mark.parametrize(
+    ("spec", "named", "expected"),
+    [
+        ("{tiny}@dev", "", "native:{tiny}@test"),
+        ("{tiny}@bo", "", "native:{tiny}@test"),
+        ("{tiny}@dev", "workdays@test", "workdays@test"),
+        ("{tiny}@test", "", ""),
+        ("{tiny}", "", ""),
+    ],
+)
+def test_what_is_held_out(tiny, spec, named, expected):
+    """The split `test` of the same set, where the set has one and is not asked as a whole, or what is named."""
+    data = datasets.load(spec.format(tiny=tiny))
+    assert notebook.held_out(named, data) == expected.format(tiny=tiny)
+
+
 def test_notebook_without_parameters_is_refused(tmp_path):
     """A notebook without the tag would run every cell of a sweep on its own defaults."""
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]), tmp_path / "none.ipynb")
@@ -109,37 +144,6 @@ def test_notebook_without_parameters_is_refused(tmp_path):
 def test_names():
     """Names come as a list or as text with commas."""
     assert notebook.names("bm25, hybrid,") == notebook.names(["bm25", "hybrid"]) == ("bm25", "hybrid")
-
-
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_notebooks_are_clean(path):
-    """Shipped notebooks are valid, open with prose, define nothing, store no outputs, and check their parameters."""
-    found = nbformat.read(path, as_version=4)
-    nbformat.validate(found)
-    code = [cell for cell in found.cells if cell.cell_type == "code"]
-    assert found.cells[0].cell_type == "markdown"
-    assert found.metadata.kernelspec.name == "python3"
-    assert code[0].metadata.tags == ["parameters"]
-    assert "check_parameters(" in code[1].source
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
-    assert not any(line.lstrip().startswith(("def ", "class ")) for cell in code for line in cell.source.splitlines())
-
-
-def test_compare_retrievers(tiny, tmp_path, settings):
-    """The notebook runs in a real kernel, and its numbers and files are those of `evaluate`."""
-    from neuralstream.workbench.evaluate import evaluate
-
-    (tmp_path / "neuralstream.toml").write_text(f"cache_dir = {json.dumps(str(settings.cache_dir))}\n")
-    given = {"dataset": str(tiny), "modes": ["bm25", "hybrid"], "lane": "turns", "k": 5, "out": str(tmp_path / "run")}
-    result = notebook.run_notebook(NOTEBOOKS / "02_compare_retrievers.ipynb", given)
-    direct = evaluate(str(tiny), settings, modes=("bm25", "hybrid"), out=tmp_path / "direct", k=5)
-    assert result["metrics"] == json.loads((tmp_path / "direct" / "metrics.json").read_text())
-    assert result["run"] == direct.manifest["run"]
-    assert result["parameters"] == given | {"config": ""}
-    for name in ("metrics.json", "per_query.jsonl"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "direct" / name).read_bytes()
-    assert (tmp_path / "run" / "report.html").is_file()
-    assert (tmp_path / "run" / "summary.md").is_file()
 
 
 def _write(path, parameters, *sources):
