@@ -30,7 +30,9 @@ const FINAL = new Set<unknown>(["stop", "length", "aborted"]);
 
 /**
  * Group entries as the log readers do, so that a session captured live and read from its file gives the same turns.
- * Host text and injected blocks are left in: the service takes them out.
+ *
+ * One thing differs: what a model says after the end of its reply is an exchange of its own, for the reply was sent by
+ * then. Host text and injected blocks are left in: the service takes them out.
  */
 export function exchanges(entries: Iterable<Entry>): Exchange[] {
   const found: Exchange[] = [];

@@ -44,7 +44,10 @@ interface Report {
   body: object;
 }
 
-const TURNS_PER_REPORT = 50;
+/** Of one report; the service takes 1000 turns and 8 MB. */
+const MOST_TURNS = 500;
+const MOST_CHARS = 1_000_000;
+
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -78,18 +81,21 @@ export class Memory {
 
   /** Keep exchanges of a session, in order. */
   keep(sessionId: string, exchanges: readonly Exchange[]): void {
-    const turns = exchanges
-      .filter((exchange) => exchange.parts.length > 0)
-      .map((exchange) => ({
-        session_id: sessionId,
-        turn_id: turnId(sessionId, exchange),
-        created_at: exchange.at,
-        parts: exchange.parts,
-        ...this.#owner(),
-      }));
-    for (let first = 0; first < turns.length; first += TURNS_PER_REPORT) {
-      this.#report("/v1/turns", { turns: turns.slice(first, first + TURNS_PER_REPORT) });
+    let turns: object[] = [];
+    let chars = 0;
+    for (const exchange of exchanges.filter(({ parts }) => parts.length > 0)) {
+      const { at, parts } = exchange;
+      const size = parts.reduce((sum, part) => sum + part.text.length, 0);
+      if (turns.length === MOST_TURNS || (turns.length > 0 && chars + size > MOST_CHARS)) {
+        this.#report("/v1/turns", { turns });
+        turns = [];
+        chars = 0;
+      }
+      const turn_id = turnId(sessionId, exchange);
+      turns.push({ session_id: sessionId, turn_id, created_at: at, parts, ...this.#owner() });
+      chars += size;
     }
+    if (turns.length > 0) this.#report("/v1/turns", { turns });
   }
 
   /** Report how full the context is, after an exchange or within one. */

@@ -1,5 +1,6 @@
 """The TypeScript extensions in `integrations/`; their own tests run in Node, against `neuralstream serve`."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from neuralstream.logs import read_log
 
 INTEGRATIONS = Path(__file__).parents[2] / "integrations"
 LOCK = INTEGRATIONS / "package-lock.json"
@@ -42,3 +45,16 @@ def test_an_extension_type_checks_and_passes_its_tests(npm, host):
 def test_what_the_extensions_share_is_the_same_in_both(name):
     """A host installs its extension's folder alone, so each has a copy: they do not differ."""
     assert (INTEGRATIONS / "openclaw" / name).read_bytes() == (INTEGRATIONS / "pi" / name).read_bytes()
+
+
+def test_a_log_reader_makes_the_turns_that_an_extension_sends():
+    """The same file, ids, times and words as in `exchanges.test.ts`: captured twice, a session is kept once."""
+    turns = [
+        {
+            "turn_id": turn.turn_id,
+            "created_at": turn.at().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "parts": [{"role": part.role, "text": part.text} for part in turn.parts],
+        }
+        for turn in read_log(INTEGRATIONS / "testing" / "session.jsonl")
+    ]
+    assert turns == json.loads((INTEGRATIONS / "testing" / "session.turns.json").read_text(encoding="utf-8"))

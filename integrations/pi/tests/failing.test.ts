@@ -55,6 +55,18 @@ test("what waits is sent again without another prompt", async () => {
   assert.deepEqual(turnIds(), ["s:e0", "s:e0"]);
 });
 
+test("a long session that is resumed is sent in parts that the service takes", async () => {
+  const pi = new FakePi("s");
+  const long = "word ".repeat(60_000).trim();
+  for (const number of [1, 2, 3, 4, 5]) {
+    pi.say({ role: "user", content: `${number} ${long}` });
+    pi.say({ role: "assistant", content: "Read.", stopReason: "stop" });
+  }
+  await pi.emit("agent_end", { messages: [] });
+  await until(() => turnIds().length === 5);
+  assert.deepEqual(service.to("/v1/turns").map(({ body }) => body.turns.length), [3, 2]);
+});
+
 test("no more than the newest reports wait", async () => {
   configure({ URL: service.url, WAITING: "2", SEND_MS: "200" });
   service.mode = 503;
