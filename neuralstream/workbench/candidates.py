@@ -16,7 +16,7 @@ from neuralstream.workbench.evaluate import evaluate
 from neuralstream.workbench.flips import pairs, scores_of
 from neuralstream.workbench.metrics import HEADLINE
 from neuralstream.workbench.report import candidate, interval_text, p_text
-from neuralstream.workbench.run_folders import open_run
+from neuralstream.workbench.run_folders import open_run, run_settings
 from neuralstream.workbench.stats import MIN_CLUSTERS, Comparison, Verdict, compare, holm, verdict
 from neuralstream.workbench.sweep_file import settings_of
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from neuralstream.workbench.evaluate import Progress
     from neuralstream.workbench.runs import Run
 
-__all__ = ["Beaten", "beaten", "measure", "price_rows", "rank_rows", "ranked"]
+__all__ = ["Beaten", "beaten", "confirm", "measure", "price_rows", "rank_rows", "ranked"]
 
 _PRICES = ("calls", "tokens", "gems_per_100_turns")
 
@@ -76,6 +76,34 @@ def measure(
             )
         else:
             found[text] = _measured(text, dataset, lane)
+    return found
+
+
+def confirm(
+    dataset: Dataset,
+    base: Settings,
+    runs: Mapping[str, Run],
+    *,
+    lane: Lane,
+    out: Path,
+    progress: Progress | None = None,
+) -> dict[str, Run]:
+    """The best candidate and the second, measured as they were on data that they were not chosen on.
+
+    Args:
+        dataset: other data than that of `runs`.
+        base: where models and folders are; what decides a result is taken from the runs.
+        runs: by candidate.
+        lane: what is searched.
+        out: the best one's run goes into the folder 1, the second's into 2.
+        progress: told (stage, done, total).
+    """
+    found = {}
+    for number, name in enumerate(ranked(runs, lane)[:2], 1):
+        measured = run_settings(runs[name])
+        settings = base.model_copy(update={field: getattr(measured, field) for field in measured.deciding()})
+        modes = (candidate(runs[name], lane),)
+        found[name] = evaluate(dataset, settings, modes=modes, lanes=(lane,), out=out / str(number), progress=progress)
     return found
 
 
