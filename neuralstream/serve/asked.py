@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
-from neuralstream.serve.auth import Refusal
+from neuralstream.serve.auth import Refusal, Tokens, unauthorized
 from neuralstream.serve.pool import Pool
 
 if TYPE_CHECKING:
@@ -26,13 +26,15 @@ class Service:
     Args:
         memory: opened and closed by the caller.
         metrics: what is counted.
+        tokens: those that are asked for.
     """
 
-    def __init__(self, memory: NeuralStream, metrics: Metrics) -> None:
+    def __init__(self, memory: NeuralStream, metrics: Metrics, tokens: Tokens) -> None:
         serve = memory.settings.serve
         seconds = serve.timeout.total_seconds()
         self.memory = memory
         self.metrics = metrics
+        self.tokens = tokens
         self.capturing = Pool("capture", _CAPTURING, seconds)
         self.asking = Pool("ask", serve.threads, seconds)
         self.patience = max(seconds, memory.settings.llm.timeout.total_seconds())
@@ -75,7 +77,12 @@ class _Asked:
 
 
 def _asked(request: Request) -> _Asked:
-    return _Asked(request.app.state.service, request.state.user)
+    service: Service = request.app.state.service
+    user: str | None = request.state.user
+    if service.tokens and user is None:
+        # The guard let nobody through without one; whoever opens a path there does not open memory.
+        raise unauthorized()
+    return _Asked(service, user)
 
 
 Asked = Annotated[_Asked, Depends(_asked)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from neuralstream.sections import ServeSettings
 
-__all__ = ["Guard", "Refusal", "Tokens", "error_body", "is_this_machine", "refuse_an_open_door"]
+__all__ = ["Guard", "Refusal", "Tokens", "error_body", "is_this_machine", "refuse_an_open_door", "unauthorized"]
 
 OPEN_PATHS = frozenset({"/", "/favicon.ico", "/healthz", "/openapi.json", "/readyz"})
 """What is answered without a token: nothing of anybody's memory is in it."""
@@ -37,6 +37,16 @@ class Refusal(HTTPException):
     def __init__(self, status_code: int, kind: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(status_code, message, headers)
         self.kind = kind
+
+
+def unauthorized() -> Refusal:
+    """A request without a known token."""
+    return Refusal(
+        401,
+        "Unauthorized",
+        "send a known token, as the header Authorization: Bearer TOKEN",
+        {"WWW-Authenticate": "Bearer"},
+    )
 
 
 def error_body(kind: str, message: str) -> dict[str, dict[str, str]]:
@@ -129,14 +139,10 @@ class Guard:
             return None
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
-        path = request.url.path
+        # Not the URL's path: that one is put together with what the Host header says.
+        path = request.scope["path"]
         if user is None and path not in OPEN_PATHS and not path.startswith(OPEN_FOLDER):
-            raise Refusal(
-                401,
-                "Unauthorized",
-                "send a known token, as the header Authorization: Bearer TOKEN",
-                {"WWW-Authenticate": "Bearer"},
-            )
+            raise unauthorized()
         return user
 
     def _refuse_other_sites(self, request: Request) -> None:

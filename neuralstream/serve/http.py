@@ -71,7 +71,8 @@ def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastA
         redoc_url=None,
         responses={status: {"model": ErrorOut, "description": why} for status, why in _DOCUMENTED.items()},
     )
-    app.state.service = Service(memory, metrics)
+    tokens = Tokens.read(settings)
+    app.state.service = Service(memory, metrics, tokens)
     app.state.running = []
     for group in (routes, gem_routes, page_routes):
         app.include_router(group.router)
@@ -82,7 +83,7 @@ def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastA
     # The last one added is the outermost.
     app.add_middleware(
         Guard,
-        tokens=Tokens.read(settings),
+        tokens=tokens,
         hosts=settings.allowed_hosts,
         most_bytes=int(settings.max_request_mb * 2**20),
     )

@@ -81,6 +81,19 @@ def test_every_route_needs_a_known_token(http):
         assert http.get(path).status_code != 401
 
 
+def test_an_opened_path_does_not_open_memory(http, monkeypatch):
+    """Where a route's path is open by mistake, the route itself still asks for the token."""
+    monkeypatch.setattr("neuralstream.serve.auth.OPEN_FOLDER", "/v1/")
+    assert http.get("/v1/recent").status_code == 401
+    assert http.get("/v1/recent", headers=by(MIRA)).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["a/page/", "a/page/x?", "a/healthz#", "a/healthz?", "["])
+def test_a_host_header_does_not_open_a_path(http, host):
+    """What decides is the path that is asked for, not what a URL made of both would say."""
+    assert http.get("/v1/recent", headers={"Host": host}).status_code == 401
+
+
 BODIES = {
     "/v1/turns": {"turns": [{"session_id": "mine", "turn_id": "new", "user": "Hello."}]},
     "/v1/turn_end": {"session_id": "otto-marzipan", "usage": {"percent": 70}},
