@@ -16,6 +16,9 @@ from neuralstream.extract.schemas import KIND_KEYS
 __all__ = ["ParseError", "Written", "read_answer"]
 
 _THOUGHT = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
+_THOUGHT_BEFORE = re.compile(r"\A(?:\s*<think>.*?</think>)*\s*(?=```|[{\[]\s*[\[{\"\]}])", re.DOTALL)
+"""Thinking, and thinking that ends where the JSON of the answer begins: there such a tag is something that was said."""
+
 _START = re.compile(r'\{|\[(?=\s*[\[\]{"])')
 """Where JSON may begin: an object, or a list that does not look like a turn's number in brackets."""
 
@@ -44,7 +47,8 @@ def read_answer(text: str) -> Written:
     Raises:
         ParseError: there is no answer in the text.
     """
-    said = _THOUGHT.sub("", text).strip()
+    before = _THOUGHT_BEFORE.match(text)
+    said = (text[before.end() :] if before else _THOUGHT.sub("", text)).strip()
     if not said:
         raise ParseError("The answer is empty.")
     found: list[Mapping[str, Any]] | None = None

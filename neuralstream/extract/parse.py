@@ -6,7 +6,6 @@ its turns stay searchable as they are, which is better than a wrong statement in
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
@@ -25,12 +24,15 @@ _LONGEST = 1000
 """Characters of a statement; what is longer was copied, not distilled."""
 
 _MOST_CITED = 100
+_ENDLESS = 1e9
+"""No grade; larger whole numbers do not even fit into a float."""
+
 _MOST_TEXTS = 5
 _LONGEST_WITHOUT_COMMA = 5
 """Entries of a gem's lists that are looked at; words of an entry that may stand in a text with commas."""
 
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f\u200b\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]+")
-_TURNS = re.compile(r"(?:turns?|no\.?|numbers?|and|to|[\[\](),;#–—\s-]|\d)+", re.IGNORECASE)
+_TURNS = re.compile(r"(?:turns?|no\.?|numbers?|and|to|[\[\](),;#–—_\s-]|\d)+", re.IGNORECASE)
 _RANGE = re.compile(r"(\d{1,9})(?:\s*(?:[-–—]|to)\s*(\d{1,9}))?", re.IGNORECASE)
 _NUMBER = re.compile(r"(?P<number>\d{1,9}(?:\.\d+)?)\s*(?:(?P<percent>%)|/\s*(?P<most>\d{1,9}))?")
 
@@ -177,7 +179,7 @@ def _share(value: Any) -> float | None:
     """A number from 0 to 1, out of one on that scale, a percentage, a grade out of ten or a word; None where none."""
     if isinstance(value, str):
         value = _share_in(value.strip().casefold())
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _ENDLESS:
         return None
     share = float(value)
     if share > 1:

@@ -228,7 +228,7 @@ def _says_gone(new: str, old: str) -> bool:
         if found["gone"] or _CHANGE.search(clause)
     )
     return any(
-        marks and (known.issuperset(marks) or not known.isdisjoint(filter(str.isdecimal, marks)))
+        marks and (known.issuperset(marks) or any(mark.isdecimal() and mark in known for mark in marks))
         for marks in map(_marks, gone)
     )
 

@@ -1,11 +1,14 @@
 """A model behind an OpenAI-compatible chat API: vLLM, llama.cpp, LM Studio, a cloud.
 
-The dialects differ. Some servers cannot follow a JSON schema, some not even promise JSON, and newer models want
-`max_completion_tokens`; what a server refused once is not sent again.
+The dialects differ. Some servers cannot follow a JSON schema, some not even promise JSON; newer models want
+`max_completion_tokens`, and models that reason choose their own temperature; what a server refused once is not sent
+again.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -22,8 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAICompatibleModel"]
 
+_log = logging.getLogger(__name__)
+
 _FORMATS = ("json_schema", "json_object", None)
 """How an answer's form is asked for, best first; the last leaves it to the prompt."""
+
+_FORM = re.compile(r"response.?format|json.?schema|json.?object|grammar|structured.?output|\bstrict\b", re.IGNORECASE)
+"""What servers name when they cannot give an answer's form: OpenAI, Groq, vLLM, llama.cpp."""
+
+_OPTIONAL = ("temperature", "seed")
+_UNWANTED = re.compile(
+    r"unsupported|not support|not permitted|not allowed|forbidden|unrecognized|unknown|unexpected|deprecated",
+    re.IGNORECASE,
+)
+"""What a request can do without, and how servers say that they do not take it."""
 
 _CONTEXT_KEYS = ("max_model_len", "context_length", "max_context_length", "context_window")
 """What servers call a model's context in `/models`: vLLM, OpenRouter, LM Studio, Groq."""
@@ -59,6 +74,7 @@ class OpenAICompatibleModel:
         self._listed: dict[str, Any] | None = None
         self._format = 0
         self._length_key = "max_tokens"
+        self._unwanted: frozenset[str] = frozenset()
 
     @property
     def where(self) -> str:
@@ -108,11 +124,11 @@ class OpenAICompatibleModel:
         seconds = time.monotonic() - started
         try:
             choice = told["choices"][0]
-            written = choice["message"].get("content") or ""
+            written = _text(choice["message"].get("content"))
             usage = told.get("usage") or {}
+            read, wrote = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise MissingPartError(f"{self.where} answered without a message: {str(told)[:200]}") from error
-        read, wrote = usage.get("prompt_tokens"), usage.get("completion_tokens")
         check_whole(request, read, wrote, context)
         return Answer(
             text=without_thinking(written),
@@ -138,12 +154,11 @@ class OpenAICompatibleModel:
     def _complete(self, request: Request) -> Any:
         """The server's completion, asked in the dialect it understands."""
         while True:
-            format_index, length_key = self._format, self._length_key
+            format_index, length_key, unwanted = self._format, self._length_key, self._unwanted
             body = {
                 "model": self.name,
                 "messages": request.messages,
-                "temperature": self._settings.temperature,
-                "seed": self._settings.seed,
+                **{name: getattr(self._settings, name) for name in _OPTIONAL if name not in unwanted},
                 length_key: request.max_tokens,
                 **_response_format(request.schema, _FORMATS[format_index]),
             }
@@ -152,10 +167,14 @@ class OpenAICompatibleModel:
             except _RefusalError as error:
                 if TOO_LONG.search(error.text):
                     raise ContextOverflowError(f"{error}; raise its limit, or lower batch_size") from error
-                if "response_format" in body and "response_format" in error.text:
-                    self._format = format_index + 1
-                elif length_key == "max_tokens" and "max_completion_tokens" in error.text:
+                named = [name for name in _OPTIONAL if name in body and name in error.text]
+                if length_key == "max_tokens" and "max_completion_tokens" in error.text:
                     self._length_key = "max_completion_tokens"
+                elif named and _UNWANTED.search(error.text):
+                    self._unwanted = unwanted | {named[0]}
+                    _log.warning("%s takes no %s; answers may differ from call to call", self.name, named[0])
+                elif "response_format" in body and _FORM.search(error.text):
+                    self._format = format_index + 1
                 else:
                     raise MissingPartError(f"{error}; its log says more") from error
 
@@ -217,6 +236,18 @@ class _RefusalError(Exception):
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+def _text(content: Any) -> str:
+    """What was written: a text, or the texts among parts, thinking left out."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return content if isinstance(content, str) else ""
+
+
+def _count(told: Any) -> int | None:
+    """A number of tokens; None where none is told."""
+    return told if isinstance(told, int) and told > 0 else None
 
 
 def _response_format(schema: Mapping[str, Any] | None, kind: str | None) -> dict[str, Any]:

@@ -52,6 +52,13 @@ def test_the_gems_are_found(text):
     assert contents(text) == [ONE["content"], TWO["content"]]
 
 
+@pytest.mark.parametrize("before", ["", "<think>Hm.</think>\n", "```json\n", "<think></think>```json\n"])
+def test_a_tag_that_was_talked_about_is_no_thinking(before):
+    """People who work with such models speak of `</think>`."""
+    said = "The parser drops all up to </think>, and <think> too."
+    assert contents(f"{before}{json.dumps({'gems': [ONE | {'content': said}]})}") == [said]
+
+
 def test_a_single_object_is_one_gem():
     """A model that found one thing leaves the list out."""
     assert contents(json.dumps(ONE)) == [ONE["content"]]

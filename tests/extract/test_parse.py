@@ -294,3 +294,8 @@ def test_an_answer_of_bad_gems_only_is_an_error_with_every_reason(grounds):
         parsed(grounds, gem(content="Gone is Gregor."), gem(source_turns=[99]))
     assert "Gregor" in str(caught.value)
     assert "99" in str(caught.value)
+
+
+def test_a_number_without_end_is_no_grade(grounds):
+    """Not even one too large for a float; the gem stays."""
+    assert draft(grounds, importance=10**400, confidence=-(10**400)).importance is None

@@ -94,6 +94,44 @@ def test_a_form_that_was_refused_is_not_asked_for_again(server, connect, refused
     assert model.answer(HI).text == "ok"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model does not support response format `json_schema`.",
+        "The provided JSON schema contains features not supported by xgrammar.",
+        "Failed to initialize samplers: failed to parse grammar",
+    ],
+)
+def test_a_form_is_left_out_however_a_server_says_that_it_cannot(server, connect, said):
+    """Groq, vLLM and llama.cpp each say it otherwise."""
+    server.script(PATH, refuse("json_schema", said))
+    assert connect().answer(Request("hi", schema=SCHEMA)).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
+        ("seed", '[{"type": "extra_forbidden", "loc": ["body", "seed"]}]'),
+    ],
+)
+def test_what_a_model_does_not_take_is_left_out(server, connect, name, said):
+    """Models that reason choose their temperature themselves, and some servers know no seed; each is refused once."""
+    server.script(PATH, refuse(name, said))
+    model = connect()
+    assert [model.answer(HI).text for _ in "12"] == ["ok", "ok"]
+    assert [name in request.body for request in server.asked(PATH)] == [True, False, False]
+
+
+def test_an_answer_in_parts_is_put_together(server, connect):
+    """Thinking that stands beside is left out, and a count that is no number is none."""
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "o"}, {"type": "text", "text": "k"}]
+    server.script(
+        PATH, [OpenAIReply({"choices": [{"message": {"content": parts}}], "usage": {"prompt_tokens": "many"}})]
+    )
+    assert connect().answer(HI).text == "ok"
+
+
 def test_a_model_that_wants_another_word_for_length_gets_it(server, connect):
     """Newer models of OpenAI's take `max_completion_tokens` only; it is asked for once."""
     server.script(PATH, refuse("max_tokens", "Unsupported parameter: use 'max_completion_tokens' instead."))
