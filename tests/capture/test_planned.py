@@ -12,12 +12,14 @@ SESSION = SessionKey("ada", "s1")
 
 @pytest.fixture
 def buffer(settings):
+    """An empty buffer."""
     opened = open_buffer(settings, sole_owner=True)
     yield opened
     opened.close()
 
 
 def fill(buffer, count):
+    """Capture turns of the one session."""
     for _ in range(count):
         turn = Turn.exchange("a", "b", session_id="s1", user_id="ada")
         buffer.append(turn, NOW)

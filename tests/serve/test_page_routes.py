@@ -9,17 +9,20 @@ from neuralstream.types import Turn
 
 @pytest.fixture
 def memory(settings):
+    """A memory that works inside each call."""
     with NeuralStream(settings, embedder=FakeEmbedder()) as opened:
         yield opened
 
 
 @pytest.fixture
 def client(memory):
+    """Asks the service, from this machine."""
     with TestClient(create_app(memory), base_url="http://localhost") as opened:
         yield opened
 
 
 def talk(memory, count, *, session_id="s1", user_id="ada"):
+    """Capture turns that a gem is made of, their ids counting from 0."""
     for number in range(count):
         memory.capture(
             Turn.exchange(

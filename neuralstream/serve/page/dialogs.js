@@ -127,7 +127,7 @@ function open({ title, body, button, danger = false, act, after }) {
   const cancel = h("button.quiet", { type: "button", click: () => dialog.close() }, "Cancel");
   const inside = h("div", {}, body, wrong);
   const buttons = h("p.actions", {}, cancel, doIt);
-  const heading = h("h2", { id: "dialog-title", tabindex: -1 }, title);
+  const heading = h("h2", { id: "dialog-title" }, title);
   const form = h("form", { submit }, heading, inside, buttons);
   const dialog = /** @type {HTMLDialogElement} */ (
     h("dialog", { "aria-labelledby": "dialog-title", close: () => dialog.remove() }, form)
@@ -141,7 +141,9 @@ function open({ title, body, button, danger = false, act, after }) {
     try {
       const said = await act();
       if (said === null) dialog.close();
-      else conclude(said);
+      else if (dialog.open) conclude(said);
+      // Closed too late to stop it: what was shown is gone all the same.
+      else if (after) location.hash = after;
     } catch (error) {
       wrong.textContent = error instanceof Error ? error.message : String(error);
     } finally {
@@ -154,6 +156,7 @@ function open({ title, body, button, danger = false, act, after }) {
     heading.textContent = "Forgotten";
     inside.replaceChildren(...said);
     buttons.replaceChildren(h("button.main", { type: "button", click: () => dialog.close() }, "Close"));
+    heading.tabIndex = -1;
     heading.focus();
     // However it is closed, what it was about is gone.
     if (after) dialog.addEventListener("close", () => (location.hash = after));
