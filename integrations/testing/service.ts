@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+const JSON_TYPE = { "content-type": "application/json" };
 const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
 
 /** `neuralstream serve` with a memory of its own. */
@@ -32,7 +33,7 @@ export class Service {
     return new Service(port);
   }
 
-  /** Resolves when it answers; rejects with what it printed where it ends before. */
+  /** Resolves when it answers and has its embedder loaded; rejects with what it printed where it ends before. */
   async start(): Promise<void> {
     const venv = join(REPOSITORY, ".venv/bin/python");
     const python = process.env.NEURALSTREAM_TEST_PYTHON ?? (existsSync(venv) ? venv : "python3");
@@ -50,6 +51,8 @@ export class Service {
       child.on("error", reject);
       child.on("exit", (code) => reject(new Error(`the service ended with ${code}:\n${printed}`)));
     });
+    const question = { method: "POST", headers: JSON_TYPE, body: JSON.stringify({ query: "anything" }) };
+    await until(async () => (await fetch(`${this.url}/v1/search`, question)).ok, 300);
   }
 
   async stop(): Promise<void> {
@@ -107,7 +110,7 @@ export class StandIn {
         const body = JSON.parse(Buffer.concat(chunks).toString());
         this.asked.push({ path: request.url ?? "", body, token: request.headers.authorization });
         if (this.mode === "hang") return;
-        response.writeHead(this.mode, { "content-type": "application/json" });
+        response.writeHead(this.mode, JSON_TYPE);
         response.end(JSON.stringify({ text: this.block }));
       });
     });
@@ -125,7 +128,7 @@ export class StandIn {
 }
 
 /** Wait until something holds. */
-export async function until(holds: () => boolean | Promise<boolean>, seconds = 60): Promise<void> {
+export async function until(holds: () => boolean | Promise<boolean>, seconds = 120): Promise<void> {
   const end = Date.now() + 1000 * seconds;
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`did not hold within ${seconds} s: ${holds}`);

@@ -18,8 +18,8 @@ let gateway: FakeGateway;
 
 before(async () => {
   service = await Service.reserve();
-  // The first question loads the embedder.
-  gateway = new FakeGateway({ url: service.url, recallTimeoutMs: 30_000 }, { ...ALLOWED, ...MODELS });
+  const patient = { recallTimeoutMs: 60_000, sendTimeoutMs: 60_000 }; // however busy the machine is
+  gateway = new FakeGateway({ url: service.url, ...patient }, { ...ALLOWED, ...MODELS });
 });
 
 after(() => service.stop());

@@ -16,12 +16,15 @@ beforeEach(async () => {
 
 afterEach(() => service.stop());
 
+/** A configuration with timeouts that no test waits for, however busy the machine is. */
+const patient = (config = {}) => ({ url: service.url, recallTimeoutMs: 60_000, sendTimeoutMs: 60_000, ...config });
+
 const turns = () => service.to("/v1/turns").flatMap(({ body }) => body.turns);
 const usages = () => service.to("/v1/turn_end").map(({ body }) => body.usage);
 
 test("a run goes on when the service hangs, and its turn is sent again later", async () => {
   service.mode = "hang";
-  const gateway = new FakeGateway({ url: service.url, recallTimeoutMs: 500, sendTimeoutMs: 500 });
+  const gateway = new FakeGateway({ url: service.url, recallTimeoutMs: 2000, sendTimeoutMs: 2000 });
   await gateway.run("s", "One", ["1"]);
   assert.deepEqual(gateway.added, [{}]);
   await until(() => turns().length === 1);
@@ -30,20 +33,22 @@ test("a run goes on when the service hangs, and its turn is sent again later", a
   assert.equal(turns()[0].turn_id, turns()[1].turn_id);
 });
 
-test("gateway_stop waits for what was not sent yet, no longer than told", async () => {
-  const gateway = new FakeGateway({ url: service.url, sendTimeoutMs: 1000 });
+test("gateway_stop waits for what was not sent yet", async () => {
+  const gateway = new FakeGateway(patient());
   await gateway.run("s", "One", ["1"]);
   await gateway.emit("gateway_stop", {}, {});
   assert.equal(turns().length, 1);
+});
+
+test("gateway_stop waits for a hanging service no longer than told", { timeout: 60_000 }, async () => {
+  const gateway = new FakeGateway({ url: service.url, recallTimeoutMs: 100, sendTimeoutMs: 100 });
   service.mode = "hang";
-  await gateway.run("s", "Two", ["2"]);
-  const begin = performance.now();
+  await gateway.run("s", "One", ["1"]);
   await gateway.emit("gateway_stop", {}, {});
-  assert.ok(performance.now() - begin < 10_000);
 });
 
 test("only what a run added is sent, also after a compaction", async () => {
-  const gateway = new FakeGateway({ url: service.url });
+  const gateway = new FakeGateway(patient());
   await gateway.run("s", "One", ["1"]);
   await gateway.run("s", "Two", [{ role: "assistant", content: "2" }, { role: "user", content: "Go on" }, "more"]);
   gateway.transcripts.set("s", [{ role: "compactionSummary", summary: "…" }]);
@@ -57,7 +62,7 @@ test("only what a run added is sent, also after a compaction", async () => {
 test("a gateway that starts anew gives a turn the same id", async () => {
   const messages = [{ role: "user", content: "One", timestamp: 1 }, { role: "assistant", content: "1", timestamp: 2 }];
   for (const runId of ["a", "b"]) {
-    const gateway = new FakeGateway({ url: service.url });
+    const gateway = new FakeGateway(patient());
     await gateway.emit("agent_end", { messages, success: true }, { sessionId: "s", runId });
   }
   await until(() => turns().length === 2);
@@ -65,7 +70,7 @@ test("a gateway that starts anew gives a turn the same id", async () => {
 });
 
 test("a run that failed without a word is left to the host's next try", async () => {
-  const gateway = new FakeGateway({ url: service.url });
+  const gateway = new FakeGateway(patient());
   await gateway.run("s", "One", [], { success: false });
   await gateway.run("s", "One", ["1"]);
   await until(() => turns().length === 1);
@@ -74,10 +79,10 @@ test("a run that failed without a word is left to the host's next try", async ()
 
 test("usage is what the last call read and wrote, of the window that is known best", async () => {
   const usage = { input: 100, output: 50, cacheRead: 300, cacheWrite: 50 };
-  const gateway = new FakeGateway({ url: service.url, contextWindow: 2000 });
+  const gateway = new FakeGateway(patient({ contextWindow: 2000 }));
   await gateway.run("s", "One", ["1"], { usage, ctx: { contextTokenBudget: 1000 } });
   await gateway.run("s", "Two", ["2"], { usage });
-  await new FakeGateway({ url: service.url }).run("s", "Three", ["3"], { usage });
+  await new FakeGateway(patient()).run("s", "Three", ["3"], { usage });
   await until(() => usages().length === 3);
   assert.deepEqual(usages(), [
     { tokens: 500, context_window: 1000, percent: 50 },
@@ -93,14 +98,14 @@ test("usage is what the last call read and wrote, of the window that is known be
 test("usage that stands in the transcript is reported without llm_output", async () => {
   const usage = { input: 90, output: 10 };
   const reply = { role: "assistant", content: "1", provider: "ollama", model: "qwen3", usage };
-  const gateway = new FakeGateway({ url: service.url, contextWindow: 1000 });
+  const gateway = new FakeGateway(patient({ contextWindow: 1000 }));
   await gateway.run("s", "One", [reply]);
   await until(() => usages().length === 1);
   assert.deepEqual(usages(), [{ tokens: 100, context_window: 1000, percent: 10 }]);
 });
 
 test("what was delivered to a channel is not taken for a second reply", async () => {
-  const gateway = new FakeGateway({ url: service.url });
+  const gateway = new FakeGateway(patient());
   const mirror = { role: "assistant", content: "1", provider: "openclaw", model: "delivery-mirror" };
   await gateway.run("s", "One", ["1", mirror]);
   await until(() => turns().length === 1);
@@ -108,7 +113,7 @@ test("what was delivered to a channel is not taken for a second reply", async ()
 });
 
 test("a recall asks with the user's words, and not at all where no user spoke", async () => {
-  const gateway = new FakeGateway({ url: service.url, budgetTokens: 300 });
+  const gateway = new FakeGateway(patient({ budgetTokens: 300 }));
   await gateway.run("s", "A new session was started via /new or /reset. Greet the user.", ["Hi."]);
   await gateway.run("s", 'Sender (untrusted metadata):\n```json\n{"name": "Mira"}\n```\n\nWhich port?', ["6381."]);
   const asked = service.to("/v1/context").map(({ body }) => body);

@@ -11,7 +11,8 @@ let pi: FakePi;
 before(async () => {
   service = await Service.reserve();
   process.env.PI_NEURALSTREAM_URL = service.url;
-  process.env.PI_NEURALSTREAM_RECALL_MS = "30000"; // the first question loads the embedder
+  process.env.PI_NEURALSTREAM_SEND_MS = "60000";
+  process.env.PI_NEURALSTREAM_RECALL_MS = "60000"; // however busy the machine is
   pi = new FakePi("s1");
 });
 
