@@ -39,17 +39,20 @@ export interface PluginApi {
   config?: unknown;
   pluginConfig?: unknown;
   logger: { info(message: string): void; warn(message: string): void };
-  on(
-    hook: "before_prompt_build",
-    handler: Handler<{ prompt: string; messages: unknown[] }, PromptAdditions | undefined>,
-    options?: { timeoutMs?: number },
-  ): void;
-  on(hook: "llm_output", handler: Handler<LlmOutput>): void;
-  on(hook: "agent_end", handler: Handler<{ messages: unknown[]; success: boolean }>): void;
-  on(hook: "before_compaction", handler: Handler<object>): void;
-  on(hook: "before_reset", handler: Handler<{ reason?: string }>): void;
-  on(hook: "session_end", handler: Handler<{ sessionId: string; reason?: string }>): void;
-  on(hook: "gateway_stop", handler: Handler<object>): void;
+  // A property, not a method: only so does the compiler hold each hook's types against a host's.
+  on: {
+    (
+      hook: "before_prompt_build",
+      handler: Handler<{ prompt: string; messages: unknown[] }, PromptAdditions | undefined>,
+      options?: { timeoutMs?: number },
+    ): void;
+    (hook: "llm_output", handler: Handler<LlmOutput>): void;
+    (hook: "agent_end", handler: Handler<{ messages: unknown[]; success: boolean }>): void;
+    (hook: "before_compaction", handler: Handler<object>): void;
+    (hook: "before_reset", handler: Handler<{ reason?: string }>): void;
+    (hook: "session_end", handler: Handler<{ sessionId: string; reason?: string }>): void;
+    (hook: "gateway_stop", handler: Handler<object>): void;
+  };
 }
 
 type Handler<Event, Result = void> = (event: Event, ctx: AgentContext) => Promise<Result> | Result;
