@@ -31,7 +31,7 @@ export async function entityView(name) {
       {},
       h("span", {}, `named in ${plural(found.gems.length, "gem")} and ${plural(found.turns.length, "turn")}`),
     ),
-    found.neighbours.length > 0 && h("div.wide", {}, graph(found)),
+    found.neighbours.length + found.gems.length > 0 && h("div.wide", {}, graph(found)),
     entityLinks(
       found.neighbours.map((one) => ({ name: one.name, count: one.together })),
       "Named beside it, and how often",
@@ -56,10 +56,11 @@ function graph(found) {
   };
   near.sort((one, other) => first(one.name) - first(other.name));
   const neighbours = new Map(near.map((one, at) => [one.name, { ...one, at: onRing(at / near.length, 0.78) }]));
-  const inner = gems
-    .map((gem) => ({ gem, turn: middle(gem, [...neighbours.keys()]) }))
-    .sort((one, other) => one.turn - other.turn)
-    .map(({ gem }, at) => ({ gem, at: onRing((at + 0.5) / gems.length, 0.38) }));
+  const turned = gems
+    .map((gem) => ({ gem, share: direction(gem, near, gems) }))
+    .sort((one, other) => one.share - other.share);
+  const start = turned[0]?.share ?? 0;
+  const inner = turned.map(({ gem }, at) => ({ gem, at: onRing(start + at / gems.length, 0.38) }));
 
   const edges = [];
   const linked = new Set();
@@ -119,14 +120,23 @@ function onRing(share, size) {
 }
 
 /**
- * Where on the ring the neighbours are that a gem names, from 0 to 1.
+ * Where on the ring the neighbours are that a gem names, as a share of the way around. Those that few others name
+ * count more.
  *
  * @param {Gem} gem
- * @param {string[]} names in their order on the ring
+ * @param {{name: string}[]} near in their order on the ring
+ * @param {Gem[]} gems
  */
-function middle(gem, names) {
-  const places = gem.entities.map((name) => names.indexOf(name)).filter((at) => at >= 0);
-  return places.length ? places.reduce((sum, at) => sum + at, 0) / places.length / names.length : 1;
+function direction(gem, near, gems) {
+  let [x, y] = [0, 0];
+  near.forEach(({ name }, at) => {
+    if (!gem.entities.includes(name)) return;
+    const weight = 1 / gems.filter((other) => other.entities.includes(name)).length;
+    x += weight * Math.sin((2 * Math.PI * at) / near.length);
+    y += weight * Math.cos((2 * Math.PI * at) / near.length);
+  });
+  const share = Math.atan2(x, y) / (2 * Math.PI);
+  return share < 0 ? share + 1 : share;
 }
 
 /**
