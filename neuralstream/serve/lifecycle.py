@@ -6,10 +6,10 @@ import math
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from neuralstream.errors import MissingPartError
+from neuralstream.errors import MissingPartError, NeuralStreamError
 from neuralstream.serve.auth import Tokens, refuse_an_open_door
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def serve(
         open_memory(settings, metrics, embedder=embedder, extractor=extractor) as memory,
         _listen(settings) as listening,
     ):
+        # The first question would wait for the model. Where that cannot be had, a search says why; captures go on.
+        with suppress(NeuralStreamError):
+            memory.parts.embedder.embed_query("warm up")
         config = uvicorn.Config(
             create_app(memory, metrics=metrics),
             lifespan="on",
