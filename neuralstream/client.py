@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from neuralstream import errors
 from neuralstream.capture.records import DeadLetter, SessionKey
-from neuralstream.errors import InputError, MissingPartError, NeuralStreamError
+from neuralstream.errors import InputError, MissingPartError, NeuralStreamError, SettingsError
 from neuralstream.types import (
     DEFAULT_USER,
     ContextBlock,
@@ -34,6 +34,9 @@ __all__ = ["NeuralStreamClient"]
 _AT_ONCE = 500
 """Turns in one request."""
 
+_REFUSED = (401, 403, 421)
+"""Answers to who asks, not to what is asked."""
+
 _LONG_SECONDS = 300.0
 """Longest wait for what rewrites files or asks a language model."""
 
@@ -46,7 +49,8 @@ class NeuralStreamClient:
             print(memory.context("which port does redis use?", session_id="s1").text)
 
     Every method does what the one of the same name of `NeuralStream` does, and raises the same errors; MissingPartError
-    also where the service does not answer in time. A capture that failed may be sent again: it is kept once.
+    also where the service does not answer in time, and SettingsError where it refuses the token. A capture that failed
+    may be sent again: it is kept once.
 
     Args:
         url: where the service listens.
@@ -346,6 +350,8 @@ def _error(status: int, text: str, url: str) -> NeuralStreamError:
         name, message = str(told["type"]), str(told["message"])
     except (ValueError, TypeError, KeyError):
         return MissingPartError(f"{url} answered {status}, and is not a NeuralStream service: {text[:100]!r}")
+    if status in _REFUSED:
+        return SettingsError(f"the service at {url} refuses: {message}")
     kind = getattr(errors, name, None) if name in errors.__all__ else None
     if kind is None:
         kind = InputError if status < 500 else MissingPartError if name == "Timeout" else NeuralStreamError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from neuralstream.errors import InputError
 
@@ -12,10 +12,22 @@ if TYPE_CHECKING:
     from neuralstream.stream import NeuralStream
     from neuralstream.types import Turn
 
-__all__ = ["Imported", "Kept", "import_turns", "keep"]
+__all__ = ["Captures", "Imported", "Kept", "import_turns", "keep"]
 
 _AT_ONCE = 64
 """Turns captured between two steps of the progress."""
+
+
+class Captures(Protocol):
+    """What keeps turns: `NeuralStream`, or the client of one in another process."""
+
+    def capture(self, turn: Turn) -> bool:
+        """Keep a turn; True where it is new."""
+        ...
+
+    def capture_all(self, turns: Iterable[Turn]) -> int:
+        """Keep many turns, in order; returns how many were new."""
+        ...
 
 
 class Kept(NamedTuple):
@@ -34,7 +46,7 @@ class Imported(NamedTuple):
     refused: dict[str, str]
 
 
-def keep(memory: NeuralStream, turns: Sequence[Turn]) -> Kept:
+def keep(memory: Captures, turns: Sequence[Turn]) -> Kept:
     """Capture turns in order; one that is refused, such as a turn another session has, holds up no other.
 
     Raises:

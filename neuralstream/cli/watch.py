@@ -1,9 +1,11 @@
-"""`watch`: follow session logs and run the triggers."""
+"""`watch`: follow session logs, for the memory of this process or for a running service."""
 
+import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +14,12 @@ import typer
 
 from neuralstream.cli.options import Call, command
 from neuralstream.cli.output import note, print_text
-from neuralstream.errors import MissingPartError, StoreError
+from neuralstream.errors import MissingPartError, NeuralStreamError, StoreLockedError
 
 if TYPE_CHECKING:
+    from neuralstream.client import NeuralStreamClient
+    from neuralstream.config import Settings
+    from neuralstream.serve.positions import Positions
     from neuralstream.serve.watch import Watcher
     from neuralstream.stream import NeuralStream
     from neuralstream.types import Status
@@ -23,12 +28,17 @@ __all__ = ["add_to"]
 
 commands = typer.Typer()
 
+TOKEN_VARIABLE = "NEURALSTREAM_TOKEN"  # noqa: S105 - where the token is, not the token
 _POSITIONS = "watch.sqlite"
 _LOOK_SECONDS = 1.0
 """Longest time between two looks at the logs; a change of a file in a watched folder is seen sooner."""
 
 _STATUS_SECONDS = 5.0
-_AFTER_ERROR_SECONDS = 5.0
+_AFTER_ERROR_SECONDS = (1.0, 60.0)
+"""Wait after a failure, doubled after each further one, and the longest one."""
+
+_WRONG_USE = 2
+"""Exit code of errors that do not mend themselves."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,6 +55,15 @@ def watch(
             metavar="PATH...", help="Session logs, folders of them, or redis://… with mem-redis lists; may come later."
         ),
     ],
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help=f"Send it to the `neuralstream serve` at this address; a token, if it needs one, in {TOKEN_VARIABLE}.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Read what is there, distil what is due, and stop.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Read everything again; memory takes in what it does not have.")
@@ -55,10 +74,12 @@ def watch(
     At the first start everything there is read; later starts go on where the last one stopped. An exchange is captured
     when it is over. Prints a line for what was captured and a line for what was distilled; ends on Ctrl-C or SIGTERM,
     and distils what the watched sessions have left.
+
+    One process owns an embedded store: where `neuralstream serve` runs, give `--url`. The service then distils; while
+    it is down, this waits for it. How far the logs were read is in this machine's data folder either way.
     """
     from neuralstream.serve.positions import Positions
     from neuralstream.serve.watch import Watcher
-    from neuralstream.stream import NeuralStream
 
     settings = call.settings()
     stop = threading.Event()
@@ -66,37 +87,95 @@ def watch(
         changes = _changes(paths, stop)
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: stop.set())
-    with NeuralStream(settings) as memory, Positions(settings.home / _POSITIONS) as positions:
-        if again:
-            positions.forget()
-        follower = _Follower(memory, Watcher(memory, paths, positions))
+    with ExitStack() as opened:
+        local = None if url else opened.enter_context(_local(settings))
+        memory = local or opened.enter_context(_remote(url or ""))
+        positions = opened.enter_context(Positions(settings.home / _POSITIONS))
+        _say_where(positions, url or str(settings.home), again=again)
+        watcher = Watcher(memory, settings, paths, positions)
+        follower = _Follower(watcher, local)
         if once:
             follower.look()
-            memory.flush()
-            follower.say_distilled()
+            follower.finish()
             return
-        for _ in changes:
-            try:
-                follower.look()
-            except (MissingPartError, StoreError) as error:
-                _say(f"trying again in {_AFTER_ERROR_SECONDS:g} s: {error}")
-                stop.wait(_AFTER_ERROR_SECONDS)
+        _follow(follower, changes)
+        try:
+            watcher.end_sessions("shutdown")
+        except NeuralStreamError as error:
+            note(f"what is left is distilled later: {error}")
     _say("stopped")
 
 
-class _Follower:
-    """Looks at the logs, runs what depends on time, and says what came of it."""
+def _local(settings: "Settings") -> "NeuralStream":
+    """The memory of this machine's settings.
 
-    def __init__(self, memory: "NeuralStream", watcher: "Watcher") -> None:
-        self._memory = memory
+    Raises:
+        StoreLockedError: another process holds it; says how to share.
+    """
+    from neuralstream.stream import NeuralStream
+
+    try:
+        return NeuralStream(settings)
+    except StoreLockedError as error:
+        raise StoreLockedError(
+            f"{error}\nwhere that is `neuralstream serve`, or would be: run "
+            f"`neuralstream watch --url http://127.0.0.1:{settings.serve.port} PATH...`, which sends it what it reads"
+        ) from error
+
+
+def _remote(url: str) -> "NeuralStreamClient":
+    """The memory of a service."""
+    from neuralstream.client import NeuralStreamClient
+
+    return NeuralStreamClient(url, token=os.environ.get(TOKEN_VARIABLE))
+
+
+def _say_where(positions: "Positions", place: str, *, again: bool) -> None:
+    """Whose positions they are from now on; another memory may lack what was read before."""
+    before = positions.for_memory(place)
+    if again:
+        positions.forget()
+    elif before:
+        note(f"what was read for {before} is not sent to {place}; if that is another memory, give --again once")
+
+
+def _follow(follower: "_Follower", changes: Iterable[object]) -> None:
+    """Look at every change; after a failure that may mend itself, logs are only read for a while."""
+    first, longest = _AFTER_ERROR_SECONDS
+    wait, due = first, 0.0
+    for _ in changes:
+        send = time.monotonic() >= due
+        try:
+            follower.look(send=send)
+            if send:
+                wait = first
+        except NeuralStreamError as error:
+            if error.exit_code == _WRONG_USE:
+                raise
+            if send:
+                _say(f"trying again in {wait:g} s: {error}")
+                due = time.monotonic() + wait
+                wait = min(2 * wait, longest)
+
+
+class _Follower:
+    """Looks at the logs and says what came of it.
+
+    Args:
+        watcher: what looks.
+        memory: the memory of this process, whose work is run and told too; None where a service does and counts it.
+    """
+
+    def __init__(self, watcher: "Watcher", memory: "NeuralStream | None") -> None:
         self._watcher = watcher
-        self._before: Status = memory.status()
+        self._memory = memory
+        self._before: Status | None = memory.status() if memory else None
         self._asked_at = time.monotonic()
         self._logs = -1
 
-    def look(self) -> None:
-        """One look at everything."""
-        polled = self._watcher.poll()
+    def look(self, *, send: bool = True) -> None:
+        """One look at everything; without `send` nothing is captured yet."""
+        polled = self._watcher.poll(send=send)
         for problem in polled.problems:
             note(problem)
         if polled.logs != self._logs:
@@ -105,16 +184,25 @@ class _Follower:
         if polled.captured:
             sessions = ", ".join(f"{session} +{count}" for session, count in sorted(polled.captured.items()))
             _say(f"{polled.captured.total()} turns captured: {sessions}")
+        if self._memory is None:
+            return
         if self._memory.settings.worker != "thread":
             self._memory.tick()
         if time.monotonic() - self._asked_at >= _STATUS_SECONDS:
-            self.say_distilled()
+            self._say_distilled(self._memory)
 
-    def say_distilled(self) -> None:
+    def finish(self) -> None:
+        """Distil what the sessions have left."""
+        self._watcher.end_sessions("end")
+        if self._memory is not None:
+            self._memory.flush()
+            self._say_distilled(self._memory)
+
+    def _say_distilled(self, memory: "NeuralStream") -> None:
         """A line where batches were distilled, or given up, since the last one."""
-        now, before = self._memory.status(), self._before
+        now, before = memory.status(), self._before
         self._before, self._asked_at = now, time.monotonic()
-        if (now.batches_done, now.dead_letters) != (before.batches_done, before.dead_letters):
+        if before and (now.batches_done, now.dead_letters) != (before.batches_done, before.dead_letters):
             _say(
                 f"{now.batches_done - before.batches_done} batches distilled, {now.gems - before.gems:+d} gems; "
                 f"{now.batches_waiting} batches waiting, {now.undistilled} turns not due yet, "

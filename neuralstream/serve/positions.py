@@ -1,7 +1,7 @@
 """How far a watcher has read, in an SQLite file of the data folder: no words, only ids.
 
-A log's state and the turns taken from it are written in one transaction, after the turns were captured. A process
-killed in between captures them again, which does nothing.
+What was read counts at once, and is written down once memory has it: a log's state and the turns taken from it, in
+one transaction. A process killed in between captures them again, which does nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ CREATE INDEX IF NOT EXISTS states ON logs (stamp);
 CREATE TABLE IF NOT EXISTS messages (
     user_id TEXT NOT NULL, key TEXT NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (user_id, key)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS memory (id INTEGER PRIMARY KEY, place TEXT NOT NULL);
 """
 
 
@@ -54,33 +55,54 @@ class Positions:
         self._database = sqlite3.connect(path, timeout=10)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.executescript(_SCHEMA)
+        self._new_logs: dict[str, Seen] = {}
+        self._new_parts: dict[tuple[str, str], int] = {}
 
     def is_due(self, stamp: str, now: float) -> bool:
         """Whether a log in this state must be read: it never was, under this name or another, or turns wait in it."""
-        row = self._database.execute("SELECT min(due), count(*) FROM logs WHERE stamp = ?", (stamp,)).fetchone()
-        due, known = row
-        return not known or (due is not None and due <= now)
+        rows = dict(self._database.execute("SELECT name, due FROM logs WHERE stamp = ?", (stamp,)))
+        rows = {name: due for name, due in rows.items() if name not in self._new_logs}
+        rows |= {name: seen.due for name, seen in self._new_logs.items() if seen.stamp == stamp}
+        return not rows or any(due is not None and due <= now for due in rows.values())
 
     def parts(self, user_id: str, key: str) -> int:
-        """How many parts memory has of a message; 0 where it has none."""
+        """How many parts were taken of a message; 0 where none was."""
         row = self._database.execute(
             "SELECT parts FROM messages WHERE user_id = ? AND key = ?", (user_id, key)
         ).fetchone()
-        return int(row[0]) if row else 0
+        return max(int(row[0]) if row else 0, self._new_parts.get((user_id, key), 0))
 
-    def record(self, name: str, seen: Seen, taken: Iterable[Taken]) -> None:
-        """Write down, all or nothing, that a log was read and what was taken from it."""
-        with self._database:
-            self._database.executemany(_TAKE, taken)
-            self._database.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?)", (name, *seen))
+    def record(self, name: str, seen: Seen) -> None:
+        """Know that a log was read."""
+        self._new_logs[name] = seen
 
     def take(self, taken: Iterable[Taken]) -> None:
-        """Write down, all or nothing, what was taken."""
+        """Know what was taken."""
+        for one in taken:
+            message = (one.user_id, one.key)
+            self._new_parts[message] = max(one.parts, self._new_parts.get(message, 0))
+
+    def save(self) -> None:
+        """Write down, all or nothing, what is known: memory has it."""
         with self._database:
-            self._database.executemany(_TAKE, taken)
+            self._database.executemany(_TAKE, ((*message, parts) for message, parts in self._new_parts.items()))
+            self._database.executemany(
+                "INSERT OR REPLACE INTO logs VALUES (?, ?, ?)", ((name, *seen) for name, seen in self._new_logs.items())
+            )
+        self._new_logs.clear()
+        self._new_parts.clear()
+
+    def for_memory(self, place: str) -> str | None:
+        """Note which memory they are of; returns which other one they were of, or None."""
+        row = self._database.execute("SELECT place FROM memory").fetchone()
+        with self._database:
+            self._database.execute("INSERT OR REPLACE INTO memory VALUES (0, ?)", (place,))
+        return row[0] if row and row[0] != place else None
 
     def forget(self) -> None:
         """Know nothing: everything is read again."""
+        self._new_logs.clear()
+        self._new_parts.clear()
         with self._database:
             self._database.execute("DELETE FROM logs")
             self._database.execute("DELETE FROM messages")

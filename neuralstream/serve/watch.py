@@ -7,29 +7,31 @@ are:
 - The last exchange of a session waits until it is over: the next one begins, the log says so, or nothing was written
   for a while. What joins it later is captured as a turn of its own, under the id of its first message.
 - An exchange that waits when its log is cut or removed is captured as it was seen.
+- While memory cannot be reached, logs are read on, and what is ready is kept as it was first to be sent: an answer may
+  have been lost after the turn was kept, and sent with more in it, it would be known already.
 - A large log is not read again before ten times as long has passed as its reading took.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from neuralstream.errors import LogFormatError
-from neuralstream.importing import keep
+from neuralstream.errors import InputError, LogFormatError, NeuralStreamError
+from neuralstream.importing import Captures, keep
 from neuralstream.logs.sources import Piece, growing_files, is_server, memory_lists
 from neuralstream.serve.positions import Positions, Seen, Taken
-from neuralstream.types import Turn, Usage
+from neuralstream.types import DEFAULT_USER, Turn, Usage
 
 if TYPE_CHECKING:
+    from neuralstream.config import Settings
     from neuralstream.logs import Log
-    from neuralstream.stream import NeuralStream
 
-__all__ = ["Polled", "Watcher"]
+__all__ = ["Memory", "Polled", "Watcher"]
 
 _SETTLED_SECONDS = 60.0
 """Silence after which a reply counts as the last one of its exchange, where the log does not tell."""
@@ -38,6 +40,29 @@ _REST = 10.0
 """Rest after a long reading, in times of its length."""
 
 _LONG_READING_SECONDS = 1.0
+
+_MOST_UNSENT = 5_000
+"""Exchanges that are held while memory cannot be reached; logs hold the rest."""
+
+
+class Memory(Captures, Protocol):
+    """What a watcher asks of memory; `NeuralStream` answers it in this process, and a client from another one."""
+
+    def turn_end(
+        self, session_id: str, usage: Usage | None, *, user_id: str | None = None, turn_id: str | None = None
+    ) -> bool:
+        """Report how full the context is after a turn."""
+        ...
+
+    def end_session(
+        self,
+        session_id: str,
+        *,
+        reason: Literal["end", "reset", "compaction", "shutdown"] = "end",
+        user_id: str | None = None,
+    ) -> None:
+        """Distil what a session has left."""
+        ...
 
 
 @dataclass
@@ -81,11 +106,20 @@ class _Exchange(NamedTuple):
         return replace(self.turn, turn_id=key, parts=parts)
 
 
+class _Parcel(NamedTuple):
+    """What one reading of a log has for memory: turns, and how full contexts are after them."""
+
+    name: str
+    turns: list[Turn]
+    usage: list[tuple[Turn, Usage]]
+
+
 class Watcher:
     """Looks at logs whenever it is asked to.
 
     Args:
         memory: what captures.
+        settings: whose turns they are, how much of a tool's result is kept, and how long a session may be idle.
         sources: files, folders, and addresses of Redis servers with mem-redis lists; they need not exist yet.
         positions: how far it has read.
         clock: seconds since 1970, as files' times are given.
@@ -93,39 +127,67 @@ class Watcher:
 
     def __init__(
         self,
-        memory: NeuralStream,
+        memory: Memory,
+        settings: Settings,
         sources: Sequence[str],
         positions: Positions,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._memory = memory
+        self._settings = settings
         self._sources = sources
         self._positions = positions
         self._clock = clock
         self._waiting: dict[str, list[_Exchange]] = {}
+        self._unsent: deque[_Parcel] = deque()
+        self._polled = Polled()
+        self._sessions: set[tuple[str, str]] = set()
         self._lists_changed: dict[str, tuple[str, float]] = {}
         self._rest_until: dict[str, float] = {}
 
-    def poll(self) -> Polled:
+    def poll(self, *, send: bool = True) -> Polled:
         """Read what changed and capture what is complete in it.
 
+        Args:
+            send: False only reads, so that nothing is missed while memory is known to be away.
+
         Raises:
-            MissingPartError: a server cannot be reached; what is not captured is read again next time.
+            MissingPartError: a server cannot be reached; what is not captured is captured next time.
             StoreError: the data folder is full.
+            SettingsError: the service does not know the token.
         """
-        polled = Polled()
+        # What came of a look that failed is told with the next one.
+        polled, polled.logs = self._polled, 0
         names = set()
+        failed: NeuralStreamError | None = None
         for piece in self._pieces():
             names.add(piece.name)
             polled.logs += 1
-            if self._is_due(piece):
+            if self._is_due(piece) and sum(len(parcel.turns) for parcel in self._unsent) < _MOST_UNSENT:
                 self._read(piece, polled)
+                if send:
+                    failed = failed or self._send(polled)
         for name in self._waiting.keys() - names:
-            self._capture_lost(name, (), polled)
+            self._post_lost(name, ())
+        if send:
+            failed = failed or self._send(polled)
+        if failed:
+            raise failed
+        self._polled = Polled()
         return polled
 
+    def end_sessions(self, reason: Literal["end", "shutdown"]) -> None:
+        """Distil what the sessions captured from so far have left.
+
+        Raises:
+            MissingPartError: memory cannot be reached.
+        """
+        for user_id, session_id in sorted(self._sessions):
+            self._memory.end_session(session_id, reason=reason, user_id=_named(user_id))
+        self._sessions.clear()
+
     def _pieces(self) -> Iterator[Piece]:
-        settings = self._memory.settings
+        settings = self._settings
         for source in self._sources:
             if is_server(source):
                 for piece in memory_lists(source, settings.user_id):
@@ -155,19 +217,17 @@ class Watcher:
             turns = list(log)
         except LogFormatError as error:
             polled.problems.append(str(error))
-            self._positions.record(piece.name, Seen(piece.stamp, None), ())
-            self._capture_lost(piece.name, (), polled)
+            self._positions.record(piece.name, Seen(piece.stamp, None))
+            self._post_lost(piece.name, ())
             return
         took = time.monotonic() - started
         if took > _LONG_READING_SECONDS:
             self._rest_until[piece.name] = time.monotonic() + _REST * took
         read = [self._exchange(turn, log.keys.get(turn.turn_id) or (turn.turn_id,) * len(turn.parts)) for turn in turns]
         ready, waiting, due = self._sort(piece, log, read)
-        self._capture(piece.name, ready, polled)
-        self._report_usage(log, ready)
-        taken = [one for exchange in ready for one in exchange.taken()]
-        self._positions.record(piece.name, Seen(piece.stamp, due), taken)
-        self._capture_lost(piece.name, read, polled)
+        self._post(piece.name, ready, self._usage(log, ready))
+        self._positions.record(piece.name, Seen(piece.stamp, due))
+        self._post_lost(piece.name, read)
         if waiting:
             self._waiting[piece.name] = waiting
 
@@ -203,31 +263,55 @@ class Watcher:
 
     def _patience(self, turn: Turn) -> float:
         """Seconds of silence after which a turn counts as complete."""
-        idle = self._memory.settings.idle_timeout.total_seconds()
+        idle = self._settings.idle_timeout.total_seconds()
         return min(idle, _SETTLED_SECONDS) if turn.parts[-1].role == "assistant" else idle
 
-    def _capture(self, name: str, exchanges: Sequence[_Exchange], polled: Polled) -> None:
-        """Capture what memory lacks of some turns."""
-        by_session: defaultdict[str, list[Turn]] = defaultdict(list)
-        for exchange in exchanges:
-            if missing := exchange.missing():
-                by_session[missing.session_id].append(missing)
-        for session_id, turns in by_session.items():
-            kept = keep(self._memory, turns)
-            if kept.new:
-                polled.captured[session_id] += kept.new
-            polled.problems += [f"{name}: {reason}" for reason in kept.refused.values()]
-
-    def _report_usage(self, log: Log, exchanges: Sequence[_Exchange]) -> None:
+    def _usage(self, log: Log, exchanges: Sequence[_Exchange]) -> list[tuple[Turn, Usage]]:
         """How full each session's context is by now: the context trigger."""
-        window = self._memory.settings.context_window
+        window = self._settings.context_window
+        found = []
         for turn in {(turn.user_id, turn.session_id): turn for turn, *_ in exchanges}.values():
             if usage := log.usage.get(turn.turn_id):
                 known = usage if usage.context_window else Usage(tokens=usage.tokens, context_window=window)
-                self._memory.turn_end(turn.session_id, known, user_id=turn.user_id, turn_id=turn.turn_id)
+                found.append((turn, known))
+        return found
 
-    def _capture_lost(self, name: str, read: Sequence[_Exchange], polled: Polled) -> None:
-        """Capture messages that waited in a log and that no log holds any more."""
+    def _post(self, name: str, exchanges: Sequence[_Exchange], usage: Sequence[tuple[Turn, Usage]] = ()) -> None:
+        """Have memory take what it lacks of some turns."""
+        turns = [missing for exchange in exchanges if (missing := exchange.missing())]
+        if turns or usage:
+            self._unsent.append(_Parcel(name, turns, list(usage)))
+        self._positions.take(taken for exchange in exchanges for taken in exchange.taken())
+
+    def _send(self, polled: Polled) -> NeuralStreamError | None:
+        """Give memory what is ready, in the order it was read; returns why not all of it was taken."""
+        try:
+            while self._unsent:
+                self._capture(self._unsent[0], polled)
+                self._unsent.popleft()
+        except NeuralStreamError as error:
+            return error
+        self._positions.save()
+        return None
+
+    def _capture(self, parcel: _Parcel, polled: Polled) -> None:
+        by_session: defaultdict[tuple[str, str], list[Turn]] = defaultdict(list)
+        for turn in parcel.turns:
+            by_session[turn.user_id, turn.session_id].append(turn)
+        for (user_id, session_id), turns in by_session.items():
+            self._sessions.add((user_id, session_id))
+            kept = keep(self._memory, turns)
+            if kept.new:
+                polled.captured[session_id] += kept.new
+            polled.problems += [f"{parcel.name}: {reason}" for reason in kept.refused.values()]
+        for turn, usage in parcel.usage:
+            try:
+                self._memory.turn_end(turn.session_id, usage, user_id=_named(turn.user_id), turn_id=turn.turn_id)
+            except InputError as error:
+                polled.problems.append(f"{parcel.name}: {error}")
+
+    def _post_lost(self, name: str, read: Sequence[_Exchange]) -> None:
+        """Have memory take messages that waited in a log and that no log holds any more."""
         waited = self._waiting.pop(name, [])
         waiting = (exchange for others in self._waiting.values() for exchange in others)
         held = {(one.turn.user_id, key) for one in (*read, *waiting) for key in one.keys}
@@ -237,5 +321,9 @@ class Watcher:
             if gone:
                 lost.append(one._replace(lacking=gone))
         if lost:
-            self._capture(name, lost, polled)
-            self._positions.take(taken for exchange in lost for taken in exchange.taken())
+            self._post(name, lost)
+
+
+def _named(user_id: str) -> str | None:
+    """Whose it is, as memory is asked: a log that names nobody leaves it to memory, as for the turns themselves."""
+    return None if user_id == DEFAULT_USER else user_id

@@ -5,8 +5,13 @@ import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+
+from neuralstream import MissingPartError, NeuralStream, Settings, SettingsError
+from neuralstream.cli.watch import _follow
+from neuralstream.testing import FakeEmbedder, serving
 
 
 @pytest.fixture
@@ -31,6 +36,88 @@ def test_everything_can_be_read_again(cli, quiet_log):
     cli("forget", "--session", "s1", "--yes")
     assert "captured" not in cli("watch", quiet_log, "--once").out
     assert "7 turns captured" in cli("watch", quiet_log, "--once", "--again").out
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A memory that this process holds."""
+    settings = Settings(home=tmp_path / "served", cache_dir=tmp_path / "cache", worker="inline")
+    with NeuralStream(settings, embedder=FakeEmbedder()) as opened:
+        yield opened
+
+
+def test_a_service_is_sent_what_a_look_finds(cli, quiet_log, served):
+    """It distils, its sessions are over, and this process opens no memory of its own."""
+    with serving(served) as url:
+        first = cli("watch", quiet_log, "--once", "--url", url)
+        assert first.code == 0
+        assert first.out.endswith("Z 7 turns captured: s1 +7\n")
+        assert "captured" not in cli("watch", quiet_log, "--once", "--url", url).out
+    assert len(served.thread("s1")) == 7
+    assert served.status().undistilled == 0
+    home = Settings.load().home
+    assert [file.name for file in home.iterdir() if not file.name.startswith("watch.sqlite")] == []
+
+
+def test_another_memory_is_not_sent_what_one_has_and_this_is_said(cli, quiet_log, served):
+    """--again sends it."""
+    cli("watch", quiet_log, "--once")
+    with serving(served) as url:
+        second = cli("watch", quiet_log, "--once", "--url", url)
+        assert "captured" not in second.out
+        assert "give --again once" in second.err
+        again = cli("watch", quiet_log, "--once", "--again", "--url", url)
+    assert "7 turns captured" in again.out
+    assert "--again" not in again.err
+
+
+@pytest.fixture
+def follow(monkeypatch):
+    """Follow logs for some seconds, a look each, with a service that is away at some; when it was asked."""
+
+    def run(seconds, away, error):
+        now, asked, looks = [0.0], [], []
+        monkeypatch.setattr("neuralstream.cli.watch.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+        def look(*, send):
+            looks.append(now[0])
+            if send:
+                asked.append(int(now[0]))
+                if now[0] in away:
+                    raise error
+
+        def pass_time():
+            for second in range(seconds):
+                now[0] = float(second)
+                yield None
+
+        _follow(SimpleNamespace(look=look), pass_time())
+        assert len(looks) == seconds
+        return asked
+
+    return run
+
+
+def test_a_service_that_is_down_is_waited_for_while_logs_are_read(follow):
+    """Longer each time, but never for long; when it was there again, the next wait is short."""
+    down = MissingPartError("the service does not answer")
+    assert follow(14, {0, 1, 3, 8}, down) == [0, 1, 3, 7, 8, 9, 10, 11, 12, 13]
+    assert follow(250, range(250), down)[-3:] == [63, 123, 183]
+
+
+def test_what_does_not_mend_itself_is_not_waited_for(follow):
+    """A wrong token ends the command."""
+    with pytest.raises(SettingsError):
+        follow(3, {1}, SettingsError("unknown token"))
+
+
+def test_a_store_that_is_held_says_how_to_send_to_its_service(cli, quiet_log, served, monkeypatch):
+    """Who holds it, and the command."""
+    monkeypatch.setenv("NEURALSTREAM_HOME", str(served.settings.home))
+    ran = cli("watch", quiet_log, "--once")
+    assert ran.code == 3
+    assert f"process {os.getpid()}" in ran.err
+    assert "neuralstream watch --url http://127.0.0.1:7711" in ran.err
 
 
 @pytest.mark.usefixtures("cli")

@@ -49,7 +49,7 @@ def watching(memory, tmp_path, clock):
     @contextmanager
     def start(*sources):
         with Positions(tmp_path / "watch.sqlite") as positions:
-            yield Watcher(memory, sources or (str(tmp_path / "logs"),), positions, clock)
+            yield Watcher(memory, memory.settings, sources or (str(tmp_path / "logs"),), positions, clock)
 
     return start
 
@@ -270,7 +270,7 @@ def test_memory_lists_are_followed(settings, tmp_path):
         client = redis.Redis.from_url(server.url)
         entry = {"user_message": "a", "ai_response": "b", "conversation_id": "c1", "timestamp": 1772355600}
         with NeuralStream(settings, embedder=FakeEmbedder()) as memory, Positions(tmp_path / "w.sqlite") as positions:
-            watcher = Watcher(memory, [server.url], positions)
+            watcher = Watcher(memory, settings, [server.url], positions)
             assert watcher.poll().logs == 0
             client.rpush("mem:ana", json.dumps(entry))
             assert watcher.poll().captured == {"c1": 1}
