@@ -47,6 +47,9 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 _DOCUMENTED = {401: "no known token", 403: "another user's token", 422: "a value cannot be used", 503: "a part is down"}
 
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+"""Counted by their name."""
+
 
 def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastAPI:
     """The service as an ASGI application. `app.state.service` holds the memory.
@@ -126,9 +129,10 @@ class _Counted:
         try:
             await self._app(scope, receive, counted)
         finally:
-            # The template, not the path: a series for each session would never end.
+            # The template, not the path, and no made-up method: a series for each would never end.
             route = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.requests.labels(method, route, str(status)).inc()
 
 
 def _add_health(app: FastAPI) -> None:

@@ -309,6 +309,10 @@ def test_metrics_add_up(settings, clock):
         assert metric(http, "neuralstream_capture_seconds_count") == 4
         missed = {"method": "GET", "route": "/v1/sessions/{session_id:path}", "status": "404"}
         assert metric(http, "neuralstream_requests_total", **missed) == 1
+        for made_up in ("BREW", "WHEN", "X" * 60):
+            http.request(made_up, "/v1/search")
+        assert metric(http, "neuralstream_requests_total", method="other") == 3
+        assert "BREW" not in http.get("/metrics").text
 
 
 def test_the_documented_shapes_are_the_core_s():
