@@ -21,6 +21,9 @@ __all__ = ["FORMAT"]
 _CITATION = re.compile("\ue200.*?\ue201", re.DOTALL)
 """Markers that the page turns into links."""
 
+_LATEST = 253402300800
+"""Seconds from 1970 to the year 10000."""
+
 _SILENT = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
 
 
@@ -127,7 +130,8 @@ def _when(node: Mapping[str, Any]) -> float:
     """Seconds since 1970, or 0."""
     message = node.get("message")
     at = message.get("create_time") if isinstance(message, dict) else None
-    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) else 0.0
+    # A number too large for a time, or for a float, is none; neither is NaN, which has no place in an order.
+    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) and 0 < at < _LATEST else 0.0
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

@@ -21,7 +21,7 @@ __all__ = ["FORMAT"]
 def _read(log: Log) -> Iterator[Turn]:
     for file in log_files(log):
         for line, value in read_records(log, file):
-            if not _recognises(value) or not isinstance(value.get("uuid"), str):
+            if not _recognises(value) or not _uuid(value, "uuid"):
                 log.problem(line, "not a conversation: it has no `uuid` with `chat_messages`", file)
                 continue
             session_id = value["uuid"]
@@ -30,7 +30,7 @@ def _read(log: Log) -> Iterator[Turn]:
                 transcript = Transcript(log.max_tool_chars)
                 for place in path:
                     message = messages[place]
-                    key = f"{session_id}:{message.get('uuid') or place}"
+                    key = f"{session_id}:{_uuid(message, 'uuid') or place}"
                     at = read_time(message.get("created_at")) or (None if place else read_time(value.get("created_at")))
                     used = _take(message, transcript, Place(key, line, at), log.max_tool_chars)
                     log.used += used
@@ -50,9 +50,10 @@ def _paths(log: Log, session_id: str, messages: Sequence[Mapping[str, Any]]) -> 
     """The path to the last message; where asked for, then the other branches as sessions of their own."""
     if not any("parent_message_uuid" in message for message in messages):
         return [(session_id, list(range(len(messages))))]
-    places = {message.get("uuid"): place for place, message in enumerate(messages)}
+    places = {_uuid(message, "uuid"): place for place, message in enumerate(messages)}
+    places.pop(None, None)
     # The root's parent is a constant that names no message.
-    parents = [places.get(message.get("parent_message_uuid")) for message in messages]
+    parents = [places.get(_uuid(message, "parent_message_uuid")) for message in messages]
     seen: set[int] = set()
     paths: list[tuple[str, list[int]]] = []
     for leaf in reversed(range(len(messages))):
@@ -63,11 +64,16 @@ def _paths(log: Log, session_id: str, messages: Sequence[Mapping[str, Any]]) -> 
             path.insert(0, place)
             place = parents[place]
         if path:
-            paths.append((f"{session_id}~{messages[path[0]].get('uuid')}" if paths else session_id, path))
+            paths.append((f"{session_id}~{_uuid(messages[path[0]], 'uuid') or path[0]}" if paths else session_id, path))
     if not log.branches:
         log.skipped += sum(len(path) for _, path in paths[1:])
         del paths[1:]
     return paths
+
+
+def _uuid(message: Mapping[str, Any], name: str) -> str | None:
+    uuid = message.get(name)
+    return uuid if isinstance(uuid, str) and uuid else None
 
 
 def _take(message: Mapping[str, Any], transcript: Transcript, place: Place, max_chars: int) -> bool:

@@ -118,3 +118,12 @@ def test_odd_values_do_no_harm(write, odd):
     log = read_log(write("conversations.json", json.dumps([talk, {"mapping": {}}])))
     assert list(log)[-1].text == "y"
     assert [problem.reason for problem in log.problems] == ["the conversation has no id"]
+
+
+@pytest.mark.parametrize("at", [10**400, 1e300, float("nan"), float("inf"), -5, True, "soon", None])
+def test_a_time_that_is_none_leaves_the_conversation_s(write, at):
+    """No number breaks the reading off, and the path is found without `current_node`."""
+    talk = _conversation(_node("a", "root", "user", ["one"], at), _node("b", "a", "assistant", ["two"], at))
+    (turn,) = read_log(write("conversations.json", json.dumps([talk])))
+    assert _words([turn]) == [[("user", "one"), ("assistant", "two")]]
+    assert turn.created_at.isoformat() == "2026-03-01T09:00:00.250000+00:00"

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from neuralstream.logs import read_log
 
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -78,6 +80,19 @@ def test_attachments_are_cut_like_results(write):
 def test_what_is_no_conversation_is_a_problem(write):
     """Entries of another shape are named; messages of another shape are passed over."""
     talk = _talk(None, 5, _message("a", "robot", "x"), _message("b", "human", "y"))
-    log = read_log(write("conversations.json", json.dumps([talk, {"chat_messages": []}, 7])))
+    log = read_log(write("conversations.json", json.dumps([talk, {"chat_messages": []}, talk | {"uuid": ""}, 7])))
     assert [turn.text for turn in log] == ["y"]
-    assert len(log.problems) == 2
+    assert len(log.problems) == 3
+
+
+@pytest.mark.parametrize("uuid", [{"a": 1}, ["a"], 7, None, ""])
+def test_an_id_that_is_no_text_hides_no_message(write, uuid):
+    """The message stands by its place, is nobody's parent, and its own parent is unknown."""
+    talk = _talk(
+        _message("a", "human", "asked") | {"parent_message_uuid": "root"},
+        _message("b", "assistant", "told") | {"parent_message_uuid": "a"},
+        _message(uuid, "human", "again") | {"parent_message_uuid": "b"},
+    )
+    assert [turn.text for turn in read_log(write("conversations.json", json.dumps([talk])))] == ["asked\ntold", "again"]
+    talk["chat_messages"][2]["parent_message_uuid"] = uuid
+    assert [turn.text for turn in read_log(write("conversations.json", json.dumps([talk])))] == ["again"]
