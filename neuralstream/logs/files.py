@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import zstandard
 
@@ -32,6 +32,9 @@ EXPORT_FILES = "conversations*.json"
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstandard.ZstdError)
+_MOST_UNPACKED = (256 * 2**20, 100)
+"""What a packed file may unpack to: so many bytes, and so many more for each of its own. Logs shrink 5 to 50 times."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s*")
 _JSON = json.JSONDecoder(strict=False)
@@ -147,14 +150,47 @@ def _open(path: Path, opened: ExitStack) -> Iterable[bytes]:
     archive = next((parent for parent in path.parents if parent.is_file()), None)
     if archive is not None:
         pack = opened.enter_context(zipfile.ZipFile(archive))
-        return opened.enter_context(pack.open(path.relative_to(archive).as_posix()))
+        try:
+            packed = opened.enter_context(pack.open(path.relative_to(archive).as_posix()))
+        except RuntimeError as error:
+            # A password, or a compression that Python does not have.
+            raise zipfile.BadZipFile(str(error)) from error
+        return _limited(packed, archive)
     plain = opened.enter_context(path.open("rb"))
     start = plain.peek(len(_ZSTD_MAGIC))
     if start.startswith(_GZIP_MAGIC):
-        return opened.enter_context(gzip.GzipFile(fileobj=plain))
+        return _limited(opened.enter_context(gzip.GzipFile(fileobj=plain)), path)
     if start.startswith(_ZSTD_MAGIC):
-        return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True))
+        return _limited(zstandard.ZstdDecompressor().stream_reader(plain, read_across_frames=True), path)
     return plain
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Limited(io.RawIOBase):
+    """Unpacked bytes up to a limit, because a few packed kilobytes can hold more than a machine's memory."""
+
+    def __init__(self, unpacking: _Readable, most: int) -> None:
+        self._unpacking = unpacking
+        self._most = self._left = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        some = self._unpacking.read(len(buffer))
+        self._left -= len(some)
+        if self._left < 0:
+            raise OSError(f"it unpacks to more than {self._most >> 20} MB, which no log of its size does")
+        buffer[: len(some)] = some
+        return len(some)
+
+
+def _limited(unpacking: _Readable, packed: Path) -> io.BufferedReader:
+    always, times = _MOST_UNPACKED
+    return io.BufferedReader(_Limited(unpacking, always + times * packed.stat().st_size), 2**16)
 
 
 def _read_document(log: Log, path: Path, numbers: Sequence[int], text: str) -> Iterator[Record]:

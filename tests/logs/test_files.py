@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuralstream.errors import LogFormatError
-from neuralstream.logs import read_log
+from neuralstream.logs import files, read_log
 from neuralstream.logs.base import Log
 from neuralstream.logs.files import decode, log_files, read_lines, read_records
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
 
+def _log(path):
+    return Log(Path(path), "test", lambda _: iter(()))
+
+
 def _records(path, **options):
-    log = Log(Path(path), "test", lambda _: iter(()))
+    log = _log(path)
     found = list(read_records(log, log.path, **options))
     return [(record.line, record.value) for record in found], [problem.line for problem in log.problems]
 
@@ -123,3 +128,48 @@ def test_rotated_pieces_are_read_first(write):
     log = Log(new, "x", lambda _: iter(()), rotated=(old.with_name("gone"), old))
     assert [tuple(record) for record in read_records(log, new)] == [(1, 1), (2, 2), (3, 3)]
     assert len(log.problems) == 1
+
+
+def _zipped(path, text):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", text)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst", "zip"])
+def test_a_bomb_is_not_unpacked_to_its_end(tmp_path, monkeypatch, kind):
+    """What was before the limit is read, whether the rest is one line or many, and the limit is told."""
+    monkeypatch.setattr(files, "_MOST_UNPACKED", (2**20, 0))
+    path = tmp_path / f"log.{kind}"
+    for filling in (" " * 2**21, "\n" * 2**21):
+        text = json.dumps({"a": 1}) + "\n" + filling
+        if kind == "zip":
+            path = _zipped(path, text) / "conversations.json"
+        else:
+            path.write_bytes((gzip.compress if kind == "gz" else zstandard.compress)(text.encode()))
+        log = _log(path)
+        assert [record.value for record in read_records(log, path, lines_only=True)] == [{"a": 1}]
+        (problem,) = log.problems
+        assert "unpacks to more than 1 MB" in problem.reason
+        path = tmp_path / f"log.{kind}"
+
+
+def test_a_log_that_shrinks_well_is_read_whole(tmp_path):
+    """The limit is far above what logs do: this one shrinks a hundred times."""
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(gzip.compress((json.dumps({"a": "word " * 200}) + "\n").encode() * 5000))
+    log = _log(path)
+    assert len(list(read_records(log, path))) == 5000
+    assert not log.problems
+
+
+def test_a_zip_file_with_a_password_is_a_problem(tmp_path):
+    """Python says so with a RuntimeError."""
+    path = _zipped(tmp_path / "export.zip", "[]")
+    packed = bytearray(path.read_bytes())
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        packed[packed.find(header) + flags] |= 1
+    path.write_bytes(packed)
+    log = _log(path)
+    assert list(read_records(log, path / "conversations.json")) == []
+    assert "password" in log.problems[0].reason
