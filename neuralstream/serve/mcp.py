@@ -62,6 +62,10 @@ _ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent
 _REMOVES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 
+_LONGEST_ERROR = 1200
+"""Characters of an error that a model reads."""
+
+
 class _Server(MCPServer[Any]):
     """A server whose expected errors reach the model with their message, and that refuses unknown arguments."""
 
@@ -75,15 +79,16 @@ class _Server(MCPServer[Any]):
         """
         known = {tool.name: tool.input_schema.get("properties", {}) for tool in await self.list_tools()}
         if name not in known:
-            raise ToolError(f"there is no tool {name!r}; there are {', '.join(known)}")
+            raise ToolError(_brief(f"there is no tool {name!r}; there are {', '.join(known)}"))
         if unknown := arguments.keys() - known[name].keys():
             # Ignored, a misspelt limit or filter would look as if it had been applied.
-            raise ToolError(f"{name} has no argument {', '.join(sorted(unknown))}; it takes {', '.join(known[name])}")
+            told = f"{name} has no argument {', '.join(sorted(unknown))}; it takes {', '.join(known[name])}"
+            raise ToolError(_brief(told))
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             if message := _expected(error):
-                raise ToolError(message) from error
+                raise ToolError(_brief(message)) from error
             raise
 
     async def get_prompt(
@@ -98,6 +103,12 @@ class _Server(MCPServer[Any]):
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, _expected(error) or str(error)) from error
+
+
+def _brief(message: str) -> str:
+    """A message without the middle of a long value that it names: how it begins, and what to do."""
+    most = _LONGEST_ERROR
+    return message if len(message) <= most else f"{message[: most // 3]} … {message[-most // 2 :]}"
 
 
 def _expected(error: BaseException) -> str | None:

@@ -279,6 +279,23 @@ def test_an_error_names_the_way_out(refused, name, arguments, told):
     assert "errors.pydantic.dev" not in message
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "way_out"),
+    [
+        ("recent_conversations", {"since": "a" * 100_000}, "write an age"),
+        ("conversation_thread", {"session_id": "a" * 100_000}, "give a session_id"),
+        ("themes", {"a" * 100_000: 1}, "it takes since"),
+        ("a" * 100_000, {}, "there are recent_conversations"),
+    ],
+)
+def test_an_error_does_not_repeat_a_long_value(refused, name, arguments, way_out):
+    """It would fill the model's context; how it began and the way out are left."""
+    told = refused(name, **arguments)
+    assert "aaaa … aaaa" in told
+    assert way_out in told
+    assert len(told) < 1200
+
+
 def test_a_part_that_is_down_is_told_and_a_crash_is_not(memory, monkeypatch):
     """Errors raised on purpose keep their message; the text of a bug stays in the log."""
     server = make_server(memory)
