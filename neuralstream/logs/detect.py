@@ -86,7 +86,9 @@ def _seen(probe: Log, file: Path) -> str:
     record = next(read_records(probe, file), None)
     if record is None:
         line = next(read_lines(probe, file), None)
-        return f"it starts with {line[1][:40]!r}, which is not JSON" if line else "it is empty"
+        if line:
+            return f"it starts with {line[1][:40]!r}, which is not JSON"
+        return probe.problems[-1].reason if probe.problems else "it is empty"
     return f"its first record is {_outline(record.value)}"
 
 

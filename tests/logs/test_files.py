@@ -173,3 +173,5 @@ def test_a_zip_file_with_a_password_is_a_problem(tmp_path):
     log = _log(path)
     assert list(read_records(log, path / "conversations.json")) == []
     assert "password" in log.problems[0].reason
+    with pytest.raises(LogFormatError, match="password"):
+        read_log(path)
