@@ -2,10 +2,13 @@
 
 The rules, each named where it fails:
 
-    floor       a mean is below an absolute value
-    regression  a measure is worse than the baseline's by more than chance (paired sign flips, corrected by Holm: the
-                headline measures for each other, the rest for all measures)
-    record      the run's settings say that they were promoted, and are not those that were
+    floor         a mean is below an absolute value
+    regression    a measure is worse than the baseline's by more than chance (paired sign flips, corrected by Holm: the
+                  headline measures for each other, the rest for all measures)
+    concentrated  a lane's headline measure fell, and for one conversation by more than chance, over its questions
+                  (corrected by Holm for all conversations): what breaks for one person only, flipping whole
+                  conversations cannot tell from chance. Told where the regression is not told already.
+    record        the run's settings say that they were promoted, and are not those that were
 
 Chance is measured over conversations. Where these are too few for any verdict, it is measured over questions, which
 finds a difference more easily than it should: the gate errs on the side of refusing, and says so. Questions that the
@@ -14,6 +17,7 @@ run did not answer score 0.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +29,7 @@ from neuralstream.workbench.comparing import escaped, holm_in_two
 from neuralstream.workbench.flips import Asked, Moved, moved, moved_rows, pairs
 from neuralstream.workbench.report import candidate, interval_text, markdown_table, p_text
 from neuralstream.workbench.run_folders import spec_of
-from neuralstream.workbench.stats import ALPHA, Comparison, compare, verdict
+from neuralstream.workbench.stats import ALPHA, Comparison, compare, holm, sign_flip_p, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,7 +81,7 @@ class Measured(NamedTuple):
 class Broken(NamedTuple):
     """A rule that the run breaks, in words; lane and measure are empty where it is about neither."""
 
-    rule: Literal["floor", "regression", "record"]
+    rule: Literal["floor", "regression", "concentrated", "record"]
     lane: str
     measure: str
     said: str
@@ -110,7 +114,12 @@ def gate(run: Run, baseline: Baseline, floors: Floors | None = None) -> Gated:
     """
     _refuse_other_data(run, baseline)
     measures = _measure(run, baseline)
-    broken = [*_below(run, joined(baseline.floors, floors or {})), *_regressed(measures), *_unrecorded(run)]
+    broken = [
+        *_below(run, joined(baseline.floors, floors or {})),
+        *_regressed(measures),
+        *_concentrated(run, baseline, measures),
+        *_unrecorded(run),
+    ]
     return Gated(run, baseline, measures, broken)
 
 
@@ -275,6 +284,29 @@ def _regressed(measures: Sequence[Measured]) -> list[Broken]:
         )
         for one in measures
         if one.regressed
+    ]  # fmt: skip
+
+
+def _concentrated(run: Run, baseline: Baseline, measures: Sequence[Measured]) -> list[Broken]:
+    found: list[tuple[Measured, str, float, float]] = []  # a conversation, its mean difference, p over its questions
+    for one in measures:
+        if one.measure != gated_measures(one.lane)[0]:
+            continue
+        new, old, conversations = pairs(rounded(run, one.lane, one.mode), baseline.scores[one.lane], one.measure)
+        differences: dict[str, list[float]] = defaultdict(list)
+        for after, before, name in zip(new, old, conversations, strict=True):
+            differences[name].append(after - before)
+        for name, own in differences.items():
+            found.append((one, name, float(np.mean(own)), sign_flip_p(own, [str(n) for n in range(len(own))])))
+    corrected = holm([p for *_, p in found])
+    return [
+        Broken(
+            "concentrated", one.lane, one.measure,
+            f"{one.lane}: {one.measure} fell for {name} by {-difference:.3f} (p {p_text(p)} over its questions) and "
+            f"over all by {-one.comparison.difference:.3f}",
+        )
+        for (one, name, difference, _), p in zip(found, corrected, strict=True)
+        if p <= ALPHA and difference < 0 and one.comparison.difference < 0 and not one.regressed
     ]  # fmt: skip
 
 

@@ -65,6 +65,41 @@ def test_one_question_is_noise(run, baseline):
     assert [one.asked for one in questions(gated, "turns")] == [Asked("ada", "q0")]
 
 
+def _longer(run, times):
+    """The run with every question asked so many times."""
+    results = [replace(one, query_id=f"{one.query_id}-{n}") for one in run.results for n in range(times)]
+    return replace(run, results=tuple(results))
+
+
+def _of(run, *people):
+    """The questions of some people."""
+    return {(one.conversation, one.query_id) for one in run.results if one.conversation in people}
+
+
+def test_what_breaks_for_one_person_is_refused(run):
+    """Seven people's rankings are as before, and one finds nothing: flipping people sees no more than chance in it."""
+    long = _longer(run, 6)
+    gated = gate(_failing(long, _of(long, "ada")), baseline_of(long, {}))
+    assert not any(one.regressed for one in gated.measures)
+    assert [(one.rule, one.lane, one.measure) for one in gated.broken] == [("concentrated", "turns", "nDCG@10")]
+    assert "fell for ada by 1.000 (p 0.004 over its questions) and over all by 0.125" in gated.broken[0].said
+
+
+def test_what_one_person_loses_and_others_gain_more_of_is_no_regression(run):
+    """The mean rose: a change that helps most is not refused because it helps one less."""
+    long = _longer(run, 6)
+    other, another = sorted({one.conversation for one in long.results} - {"ada"})[:2]
+    before = _failing(long, _of(long, other, another))
+    assert gate(_failing(long, _of(long, "ada")), baseline_of(before, {})).passed
+
+
+def test_a_regression_that_all_share_is_told_once(measured):
+    """Not again for everybody who shares it."""
+    long = _longer(measured(mode="bm25"), 6)
+    gated = gate(_longer(measured(mode="substring"), 6), baseline_of(long, {}))
+    assert {one.rule for one in gated.broken} == {"regression"}
+
+
 def test_a_question_that_is_missing_counts_as_nothing(run, baseline):
     """A run that leaves questions out is not better for it."""
     half = replace(run, results=tuple(one for one in run.results if one.query_id == "q0"))
