@@ -37,17 +37,24 @@ def read_own_logs(
         by_file: each file is a conversation of its own, as where each is another person's.
 
     Raises:
-        DatasetError: there is no turn in them.
+        DatasetError: there is no turn in them, or by file two people would have one name.
         LogFormatError: one cannot be read.
     """
     turns: dict[str, dict[str, Turn]] = {}
+    folder_of: dict[str, Path] = {}
     for path in _files(logs, log_format, by_file=by_file):
+        person = path.name.partition(".")[0]
+        if by_file and folder_of.setdefault(person, path.parent) != path.parent:
+            raise DatasetError(
+                f"{folder_of[person]} and {path.parent} each hold a file of {person}, and by file they would be one "
+                "person; give the files their people's names"
+            )
         log = read_log(path, log_format, user_id=settings.user_id, unit=unit, max_tool_chars=settings.max_tool_chars)
         for turn in log:
             kept = prepare(turn, settings, datetime.now(UTC))
             if kept:
                 # The name becomes a file's.
-                user = quote(path.name.partition(".")[0] if by_file else kept.user_id, safe="")
+                user = quote(person if by_file else kept.user_id, safe="")
                 turns.setdefault(user, {}).setdefault(kept.turn_id, replace(kept, user_id=user))
     if not turns:
         raise DatasetError(f"no turn to label in {', '.join(map(str, logs))}; name logs that `replay` can read")

@@ -28,6 +28,16 @@ def test_without_by_file_all_logs_are_one_persons(own_logs, tmp_path):
     assert [one.name for one in make(own_logs, tmp_path / "mine", by_file=False).conversations] == ["default"]
 
 
+def test_files_of_one_name_in_two_folders_are_not_taken_for_one_person(own_logs, tmp_path):
+    """`ada/log.jsonl` and `eve/log.jsonl` are two people's."""
+    for person in ("ada", "eve"):
+        (own_logs / person).mkdir()
+        (own_logs / f"{person}.jsonl").rename(own_logs / person / "log.jsonl")
+    with pytest.raises(DatasetError, match=r"each hold a file of log.*give the files their people's names"):
+        make(own_logs, tmp_path / "mine")
+    assert [one.name for one in make(own_logs, tmp_path / "mine", by_file=False).conversations] == ["default"]
+
+
 def test_secrets_are_masked_before_anything_is_written(own_logs, tmp_path):
     """A labelled set gets copied and committed."""
     make(own_logs, tmp_path / "mine")
