@@ -9,8 +9,9 @@ session of one user can be taken up by another.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
@@ -138,13 +139,14 @@ def make_server(
         user_of: whose memory a call is about; None is the memory's own user.
         clock: what ages such as "7d" count back from.
     """
-    server = _Server(
-        "neuralstream",
-        title="NeuralStream memory",
-        version=__version__,
-        instructions=_INSTRUCTIONS,
-        log_level="WARNING",
-    )
+    with _logging_left_alone():
+        server = _Server(
+            "neuralstream",
+            title="NeuralStream memory",
+            version=__version__,
+            instructions=_INSTRUCTIONS,
+            log_level="WARNING",
+        )
     tools = MemoryTools(memory, user_of, clock)
     for function, hints in (
         (tools.recent_conversations, _READS),
@@ -159,6 +161,18 @@ def make_server(
         server.tool(description=getdoc(function), annotations=hints, structured_output=True)(function)
     server.prompt(description=getdoc(tools.summarise_recent_themes))(tools.summarise_recent_themes)
     return server
+
+
+@contextmanager
+def _logging_left_alone() -> Iterator[None]:
+    """The SDK gives the root logger a handler, which is for the program to do; what we log may quote turns."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _user_of_token(ctx: Context) -> str | None:

@@ -1,6 +1,8 @@
 """The MCP server, asked by the official client: in this process, and over HTTP."""
 
 import asyncio
+import subprocess
+import sys
 
 import httpx2
 import pytest
@@ -122,6 +124,14 @@ def test_every_tool_has_schemas_and_says_when_to_use_it(tools):
     lately = tools["recent_conversations"].description
     assert all(word in lately for word in ("recent", "lately", "this week", "summarise our conversations"))
     assert "recent_conversations" in tools["search_memory"].description
+
+
+def test_logging_stays_as_the_program_has_it():
+    """Making a server gives the root logger no handler, though the SDK would."""
+    code = "import logging; from neuralstream.serve.mcp import make_server; make_server(None)"
+    code += "; print(logging.getLogger().handlers, logging.getLogger().level == logging.WARNING)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[] True\n"
 
 
 def test_no_tool_takes_the_name_of_a_user(tools, refused):
