@@ -22,7 +22,10 @@ with: 1 failed, 2 wrong use, 3 a part is missing or down, 4 the gate or a promot
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "CassetteMissError",
