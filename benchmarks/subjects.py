@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from itertools import islice
 from time import perf_counter
@@ -112,8 +112,10 @@ def fill_store(settings: Settings, count: int) -> Fill:
 def ask_store(settings: Settings, count: int, number: int) -> list[Latency]:
     """Ask the embedded store, and by turns the engine's own fusion: of the same points, and of a store of its own."""
     started = perf_counter()
-    with closing(open_store(settings, fingerprint(TopicEmbedder()))) as store, _plain_shard(count) as plain:
+    with ExitStack() as opened:
+        store = opened.enter_context(closing(open_store(settings, fingerprint(TopicEmbedder()))))
         opening = perf_counter() - started
+        plain = opened.enter_context(_plain_shard(count))
         shard = store._shards[TURNS]  # type: ignore[attr-defined]  # noqa: SLF001 - the engine itself is asked too
         asked = {HYBRID: _hybrid(store, settings, count), FUSION: _fusion(shard)}
         if plain is not None:
