@@ -59,9 +59,10 @@ def serve(
         open_memory(settings, metrics, embedder=embedder, extractor=extractor) as memory,
         _listen(settings) as listening,
     ):
-        # The first question would wait for the model. Where that cannot be had, a search says why; captures go on.
+        # The first question would wait for the model to be loaded, which this does: a vector may come from the cache.
+        # Where the model cannot be had, a search says why; captures go on.
         with suppress(NeuralStreamError):
-            memory.parts.embedder.embed_query("warm up")
+            memory.parts.embedder.known_share("warm up")
         config = uvicorn.Config(
             create_app(memory, metrics=metrics),
             lifespan="on",
