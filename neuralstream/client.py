@@ -13,6 +13,7 @@ from neuralstream.errors import InputError, MissingPartError, NeuralStreamError,
 from neuralstream.types import (
     DEFAULT_USER,
     ContextBlock,
+    EndReason,
     Gem,
     GemTag,
     Hit,
@@ -106,7 +107,7 @@ class NeuralStreamClient:
         self,
         session_id: str,
         *,
-        reason: Literal["end", "reset", "compaction", "shutdown"] = "end",
+        reason: EndReason = "end",
         user_id: str | None = None,
     ) -> None:
         """Distil what a session has left."""

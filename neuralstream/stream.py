@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, StoreError
 from neuralstream.reading import ReadableMemory
-from neuralstream.types import Gem, GemTag, Status, Turn, Usage, parse_time
+from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage, parse_time
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["NeuralStream"]
 
 _log = logging.getLogger(__name__)
-
-EndReason = Literal["end", "reset", "compaction", "shutdown"]
 
 
 class NeuralStream(ReadableMemory):

@@ -15,6 +15,7 @@ from neuralstream.errors import InputError
 
 __all__ = [
     "ContextBlock",
+    "EndReason",
     "Gem",
     "GemTag",
     "Hit",
@@ -39,6 +40,9 @@ Lane = Literal["turns", "gems", "all"]
 
 Mode = Literal["substring", "bm25", "semantic", "graph", "hybrid"]
 """How it is ranked."""
+
+EndReason = Literal["end", "reset", "compaction", "shutdown"]
+"""Why what is left of a session is distilled: it ended, was reset, is about to be compacted, or memory closes."""
 
 GemTag = Literal["decision", "fact", "preference", "todo", "code"]
 

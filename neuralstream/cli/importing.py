@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from neuralstream.cli.options import Call, JsonOption, command
+from neuralstream.cli.options import Call, FormatOption, JsonOption, command
 from neuralstream.cli.output import note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def import_logs(
             metavar="PATH", help="A file, a chat export's .zip, a folder, or redis://… with mem-redis lists."
         ),
     ],
-    log_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Format of the logs; auto tells it from the content.")
-    ] = "auto",
+    log_format: FormatOption = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what is there, and import nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from neuralstream.cli.options import Call, JsonOption, command
+from neuralstream.cli.options import Call, FormatOption, JsonOption, UnitOption, command
 from neuralstream.cli.output import note, print_json, print_text, progress, show_time
 
 if TYPE_CHECKING:
@@ -55,13 +55,8 @@ def label(
     by_file: Annotated[
         bool, typer.Option("--by-file", help="Each file is another person's; comparisons want eight or more.")
     ] = False,
-    log_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Format of the logs; auto tells it from the content.")
-    ] = "auto",
-    unit: Annotated[
-        Literal["exchange", "utterance"] | None,
-        typer.Option("--unit", metavar="exchange|utterance", help="What one turn is; default: the format's own."),
-    ] = None,
+    log_format: FormatOption = "auto",
+    unit: UnitOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a labelled set of your own logs: judge proposed questions, and choose the turns that answer them.

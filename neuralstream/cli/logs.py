@@ -2,11 +2,11 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from neuralstream.cli.options import Call, JsonOption, command
+from neuralstream.cli.options import Call, FormatOption, JsonOption, UnitOption, command
 from neuralstream.cli.output import Progress, note, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -43,13 +43,8 @@ def replay(
     call: Call,
     logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Files or folders of logs.")],
     *,
-    log_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="Format of the logs; auto tells it from the content.")
-    ] = "auto",
-    unit: Annotated[
-        Literal["exchange", "utterance"] | None,
-        typer.Option("--unit", metavar="exchange|utterance", help="What one turn is; default: the format's own."),
-    ] = None,
+    log_format: FormatOption = "auto",
+    unit: UnitOption = None,
     timeline: Annotated[
         Path | None,
         typer.Option(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
 
 import typer
 
@@ -19,10 +19,27 @@ from neuralstream.types import parse_time
 if TYPE_CHECKING:
     from neuralstream.stream import NeuralStream
 
-__all__ = ["Call", "JsonOption", "SinceOption", "UntilOption", "command", "group", "when"]
+__all__ = [
+    "Call",
+    "FormatOption",
+    "JsonOption",
+    "SinceOption",
+    "UnitOption",
+    "UntilOption",
+    "command",
+    "group",
+    "when",
+]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 SinceOption = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Nothing older (ISO 8601, UTC).")]
+FormatOption = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Format of the logs; auto tells it from the content.")
+]
+UnitOption = Annotated[
+    Literal["exchange", "utterance"] | None,
+    typer.Option("--unit", metavar="exchange|utterance", help="What one turn is; default: the format's own."),
+]
 UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Nothing newer (ISO 8601, UTC).")]
 
 P = ParamSpec("P")

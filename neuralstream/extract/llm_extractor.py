@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,13 +88,13 @@ class LlmExtractor:
         try:
             drafts = asked.distil(turns, history)
         except ExtractionError as error:
-            error.cost = asked.cost()
+            error.cost = asked.spent.cost()
             raise
         gems: dict[str, Gem] = {}
         for draft in drafts:
             gem = make_gem(draft, batch, turns, model=self.name, prompt=self.prompt)
             gems.setdefault(gem.gem_id, gem)
-        return Extraction(tuple(gems.values()), asked.cost())
+        return Extraction(tuple(gems.values()), asked.spent.cost())
 
 
 class _Wrong(NamedTuple):
@@ -105,34 +105,39 @@ class _Wrong(NamedTuple):
 
 
 @dataclass
-class _Asking:
-    """One batch's calls, and what they cost."""
+class _Spent:
+    """What a batch's calls cost, as `Extraction.cost` names it."""
 
-    model: LanguageModel
-    prompt: Prompt
-    max_tokens: int
     calls: int = 0
     prompt_tokens: int = 0
     answer_tokens: int = 0
     seconds: float = 0.0
-    recorded: int = 0
     repairs: int = 0
     invalid: int = 0
     split: int = 0
+    recorded: int = 0
 
     def cost(self) -> dict[str, Any]:
-        """As `Extraction.cost` names it."""
-        return {
-            "calls": self.calls,
-            "tokens": self.prompt_tokens + self.answer_tokens,
-            "prompt_tokens": self.prompt_tokens,
-            "answer_tokens": self.answer_tokens,
-            "seconds": self.seconds,
-            "repairs": self.repairs,
-            "invalid": self.invalid,
-            "split": self.split,
-            "recorded": self.recorded,
-        }
+        """By name, with the tokens in all."""
+        return {**asdict(self), "tokens": self.prompt_tokens + self.answer_tokens}
+
+    def add(self, answer: Answer) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.prompt_tokens += answer.prompt_tokens
+        self.answer_tokens += answer.answer_tokens
+        self.seconds += answer.seconds
+        self.recorded += answer.recorded
+
+
+@dataclass
+class _Asking:
+    """One batch's calls."""
+
+    model: LanguageModel
+    prompt: Prompt
+    max_tokens: int
+    spent: _Spent = field(default_factory=_Spent)
 
     def distil(
         self, turns: Mapping[int, Turn], history: Mapping[int, Turn], wrong: _Wrong | None = None
@@ -141,7 +146,7 @@ class _Asking:
         request, grounds = self._request(turns, history, wrong)
         if request is None:
             return self._halves(turns, history, wrong)
-        self.repairs += wrong is not None
+        self.spent.repairs += wrong is not None
         try:
             answer = self._answer(request)
         except ContextOverflowError:
@@ -166,7 +171,7 @@ class _Asking:
         """Show the model what was wrong, once."""
         if before is not None:
             raise self._useless(wrong)
-        self.invalid += 1
+        self.spent.invalid += 1
         return self.distil(turns, history, wrong)
 
     def _halves(
@@ -182,7 +187,7 @@ class _Asking:
                 f"{self.model.context_tokens} tokens, with prompt {self.prompt} and an answer of {self.max_tokens}; "
                 "raise llm.num_ctx or lower llm.max_tokens, then run `neuralstream deadletters retry`"
             )
-        self.split += 1
+        self.spent.split += 1
         middle = len(turns) // 2
         first = dict(islice(turns.items(), middle))
         second = dict(islice(turns.items(), middle, None))
@@ -194,11 +199,7 @@ class _Asking:
 
     def _answer(self, request: Request) -> Answer:
         answer = self.model.answer(request)
-        self.calls += 1
-        self.prompt_tokens += answer.prompt_tokens
-        self.answer_tokens += answer.answer_tokens
-        self.seconds += answer.seconds
-        self.recorded += answer.recorded
+        self.spent.add(answer)
         return answer
 
     def _request(

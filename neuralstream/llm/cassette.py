@@ -271,6 +271,5 @@ def _write(path: Path, recordings: Iterable[Recording]) -> None:
             os.fsync(file.fileno())
         Path(name).chmod(path.stat().st_mode if path.exists() else 0o644)
         Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    finally:
+        Path(name).unlink(missing_ok=True)  # where it could not be put there

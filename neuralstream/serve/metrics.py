@@ -119,7 +119,7 @@ class _CountedExtractor:
         """The extractor's answer; raises what it raises."""
         try:
             extraction = self._extractor.extract(batch)
-        except Exception as error:
+        except Exception as error:  # whatever foreign code raises is counted, and raised again
             cost = error.cost if isinstance(error, ExtractionError) else {}
             self._metrics.distilled(batch.trigger, "failed", 0, cost)
             raise

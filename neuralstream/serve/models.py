@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from neuralstream.types import GemTag, Lane, Mode, Part, Role, Turn, Usage
+from neuralstream.types import EndReason, GemTag, Lane, Mode, Part, Role, Turn, Usage
 
 __all__ = [
     "Captured",
@@ -149,7 +149,7 @@ class Fired(BaseModel):
 class SessionEnded(_Asked):
     """Why everything undistilled of a session is due now."""
 
-    reason: Literal["end", "reset", "compaction", "shutdown"] = "end"
+    reason: EndReason = "end"
 
 
 class Queued(BaseModel):

