@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONFIG_NAME",
+    "CONFIG_VARIABLE",
     "ENV_PREFIX",
+    "TOKEN_VARIABLE",
     "BufferSettings",
     "EmbedSettings",
     "ExtractSettings",
@@ -53,15 +55,22 @@ __all__ = [
     "SettingFact",
     "Settings",
     "assignments",
+    "service_token",
     "setting_facts",
+    "wants_tracebacks",
 ]
 
 _log = logging.getLogger(__name__)
 
 ENV_PREFIX = "NEURALSTREAM_"
 CONFIG_NAME = "neuralstream.toml"
-_NOT_SETTINGS = re.compile(r"CONFIG$|DEBUG$|TOKEN$|TEST_")
-"""Variables with our prefix that name a file, ask for tracebacks or steer the tests."""
+CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"
+TOKEN_VARIABLE = f"{ENV_PREFIX}TOKEN"
+"""Where the token for a running service is. It is the caller's and no setting: settings are the memory's."""
+
+_DEBUG_VARIABLE = f"{ENV_PREFIX}DEBUG"
+_NOT_SETTINGS = re.compile(rf"(?:{CONFIG_VARIABLE}|{TOKEN_VARIABLE}|{_DEBUG_VARIABLE})$|{ENV_PREFIX}TEST_")
+"""Variables with our prefix that name a file, a token, ask for tracebacks or steer the tests."""
 
 
 class Settings(Table):
@@ -248,8 +257,18 @@ def assignments(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def service_token() -> str | None:
+    """The token to show to a running service; None where none is set."""
+    return os.environ.get(TOKEN_VARIABLE) or None
+
+
+def wants_tracebacks() -> bool:
+    """Whether errors are to be shown with where they came from."""
+    return bool(os.environ.get(_DEBUG_VARIABLE))
+
+
 def _config_file(path: Path | str | None) -> Path | None:
-    named = path or os.environ.get(ENV_PREFIX + "CONFIG")
+    named = path or os.environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named).expanduser()
     return Path(CONFIG_NAME) if Path(CONFIG_NAME).is_file() else None
@@ -261,15 +280,14 @@ def _read_toml(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(f"cannot read {file}: {error.strerror}; name an existing file or unset it") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} is not TOML: {error}") from error
+        raise SettingsError(f"{file} is not TOML: {error}; correct it there") from error
 
 
 def _read_environment() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for variable, value in sorted(os.environ.items()):
-        name = variable.removeprefix(ENV_PREFIX)
-        if value and name != variable and not _NOT_SETTINGS.match(name):
-            _put(found, name.lower().split("__"), value)
+        if value and variable.startswith(ENV_PREFIX) and not _NOT_SETTINGS.match(variable):
+            _put(found, variable.removeprefix(ENV_PREFIX).lower().split("__"), value)
     return found
 
 

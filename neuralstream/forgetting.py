@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from neuralstream.capture.records import SessionKey
+from neuralstream.clock import iso_time, parse_time
 from neuralstream.embed.cache import CachedEmbedder
 from neuralstream.errors import InputError, NotFoundError
 from neuralstream.extract.chains import stands_for, without
@@ -19,7 +20,7 @@ from neuralstream.llm.cassette import Cassette
 from neuralstream.retrieve.recency import find_gem
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
-from neuralstream.types import Gem, Mode, Turn, parse_time
+from neuralstream.types import Gem, Mode, Turn
 
 if TYPE_CHECKING:
     from neuralstream.parts import Parts
@@ -149,7 +150,7 @@ def _before(parts: Parts, user: str, moment: datetime) -> _Doomed:
     turns = tuple(turn for turn in _turns(parts, Where(user, kind="turn", until=moment)) if turn.at() < moment)
     ids = {turn.turn_id for turn in turns}
     gems = tuple(gem for gem in _gems(parts, Where(user)) if ids.intersection(gem.source_turns))
-    return _Doomed(user, f"everything of user {user} before {moment.isoformat()}", turns, gems)
+    return _Doomed(user, f"everything of user {user} before {iso_time(moment)}", turns, gems)
 
 
 def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:

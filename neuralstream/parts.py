@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from neuralstream.clock import Clock
 from neuralstream.errors import StoreMismatchError
 from neuralstream.types import Status
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from neuralstream.worker import Worker
 
 __all__ = ["Parts", "open_parts"]
-
-Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)

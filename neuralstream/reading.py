@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from neuralstream.capture.records import SessionKey
-from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn, parse_time
+from neuralstream.clock import Clock, parse_time
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -28,7 +29,7 @@ class ReadableMemory:
 
     settings: Settings
     parts: Parts
-    _clock: Callable[[], datetime]
+    _clock: Clock
 
     def search(
         self,

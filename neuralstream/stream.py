@@ -6,17 +6,18 @@ capture → (worker: index, distil) → store → search, recent, thread, themes
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from neuralstream.capture.records import SessionKey
+from neuralstream.clock import Clock, parse_time, utc_now
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, StoreError
 from neuralstream.reading import ReadableMemory
-from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage, parse_time
+from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter
@@ -47,7 +48,7 @@ class NeuralStream(ReadableMemory):
         self,
         settings: Settings | None = None,
         *,
-        clock: Callable[[], datetime] | None = None,
+        clock: Clock | None = None,
         embedder: Embedder | None = None,
         extractor: Extractor | None = None,
     ) -> None:
@@ -61,7 +62,7 @@ class NeuralStream(ReadableMemory):
                 "worker = 'none' leaves the work to other processes, which the embedded store cannot serve: "
                 "set qdrant_url, or use worker = 'thread'"
             )
-        self._clock = clock or (lambda: datetime.now(UTC))
+        self._clock = clock or utc_now
         self.parts = open_parts(self.settings, self._clock, embedder, extractor, on_tick=self.tick)
         self._disk_limit = DiskLimit(self.settings)
         self._mine: set[SessionKey] = set()

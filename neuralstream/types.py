@@ -8,12 +8,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
+from neuralstream.clock import iso_time, parse_time
 from neuralstream.errors import InputError
 
 __all__ = [
+    "DEFAULT_USER",
     "ContextBlock",
     "EndReason",
     "Gem",
@@ -433,24 +435,5 @@ class Status(NamedTuple):
     dead_letters: int
 
 
-def parse_time(value: datetime | str | float) -> datetime:
-    """Aware UTC from a datetime, ISO 8601 text, or seconds or milliseconds since 1970; a naive time is taken as UTC.
-
-    Raises:
-        InputError: it is none of these.
-    """
-    try:
-        if isinstance(value, datetime):
-            moment = value
-        elif isinstance(value, str):
-            moment = datetime.fromisoformat(value.strip())
-        else:
-            # Above 1e11 a number of seconds would lie after the year 5138: it is milliseconds.
-            moment = datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, TypeError, OverflowError, OSError) as error:
-        raise InputError(f"{value!r} is not a time; write ISO 8601, such as 2026-05-08T13:56:00Z") from error
-
-
 def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+    return None if moment is None else iso_time(moment)

@@ -4,7 +4,6 @@ Thin: every command calls NeuralStream or the workbench and prints what it answe
 2 wrong use, 3 a part is missing or down, 4 `promote` or `gate` refused, 130 interrupted.
 """
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -29,8 +28,8 @@ from neuralstream.cli import (
     workbench,
 )
 from neuralstream.cli.options import Call, group
-from neuralstream.cli.output import note, print_text
-from neuralstream.config import ENV_PREFIX
+from neuralstream.cli.output import note, note_warnings, print_text
+from neuralstream.config import wants_tracebacks
 from neuralstream.errors import NeuralStreamError
 
 __all__ = ["app", "main"]
@@ -49,10 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             # A text that the terminal's encoding cannot show must not end the command.
             stream.reconfigure(errors="backslashreplace")
+    note_warnings()
     try:
         app(args=arguments, prog_name="neuralstream")
     except (NeuralStreamError, OSError) as error:
-        if os.environ.get(ENV_PREFIX + "DEBUG"):
+        if wants_tracebacks():
             traceback.print_exc()
         for line in str(error).splitlines():
             note(f"error: {line}")

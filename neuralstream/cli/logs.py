@@ -8,6 +8,7 @@ import typer
 
 from neuralstream.cli.options import Call, FormatOption, JsonOption, UnitOption, command
 from neuralstream.cli.output import Progress, note, print_json, print_table, progress
+from neuralstream.clock import iso_time
 
 if TYPE_CHECKING:
     from neuralstream.logs import Log
@@ -119,7 +120,7 @@ def _replay(
 def _print_batches(timeline: "Timeline", *, as_json: bool) -> None:
     rows = timeline.rows()
     if as_json:
-        print_json([row | {"at": row["at"].isoformat()} for row in rows])
+        print_json([row | {"at": iso_time(row["at"])} for row in rows])
     else:
         columns = ("at", "cause", "user", "session", "first", "last", "turns", "gems", "calls", "tokens")
         print_table(columns, [[row[name] for name in columns] for row in rows])

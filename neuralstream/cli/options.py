@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpe
 
 import typer
 
+from neuralstream.cli.output import answering
+from neuralstream.clock import parse_time
 from neuralstream.config import Settings, assignments
-from neuralstream.types import parse_time
 
 if TYPE_CHECKING:
     from neuralstream.stream import NeuralStream
@@ -135,7 +136,8 @@ def _with_shared(function: Callable[..., None]) -> Callable[..., None]:
 
     def run(ctx: typer.Context, **values: Any) -> None:
         ctx.obj = _shared(**{name: values.pop(name) for name in shared}).over(ctx.obj)
-        function(ctx.obj, **values)
+        with answering(as_json=bool(values.get("as_json"))):
+            function(ctx.obj, **values)
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [part.replace(kind=context.kind) for part in (context, *own, *shared.values())]

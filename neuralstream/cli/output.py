@@ -5,17 +5,31 @@ under a line of names, for `cut`, `awk` and spreadsheets; `--json` prints one JS
 """
 
 import json
+import logging
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
 import typer
 
-__all__ = ["Progress", "note", "print_json", "print_table", "print_text", "progress", "show_time"]
+from neuralstream.clock import short_time
+
+__all__ = [
+    "Progress",
+    "answering",
+    "note",
+    "note_warnings",
+    "print_json",
+    "print_table",
+    "print_text",
+    "progress",
+    "show_time",
+]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that could steer a terminal: remembered text is not trusted."""
@@ -24,6 +38,19 @@ _PLAIN_SECONDS = 5.0
 """Time between progress lines where there is no terminal."""
 
 Progress = Callable[[str, int, int | None], None]
+
+_to_a_program: ContextVar[bool] = ContextVar("_to_a_program", default=False)
+"""Whether the command at work prints one JSON document, for a program to read."""
+
+
+@contextmanager
+def answering(*, as_json: bool) -> Iterator[None]:
+    """A command is at work, which prints JSON or not."""
+    before = _to_a_program.set(as_json)
+    try:
+        yield
+    finally:
+        _to_a_program.reset(before)
 
 
 def print_json(document: Any) -> None:
@@ -62,15 +89,30 @@ def note(message: str) -> None:
     typer.echo(_CONTROL.sub("", message), err=True)
 
 
+def note_warnings() -> None:
+    """Tell the reader what the core warns of, as long as the command sets up no logging of its own."""
+    core = logging.getLogger("neuralstream")
+    if not any(isinstance(handler, _Notes) for handler in core.handlers):
+        core.addHandler(_Notes(logging.WARNING))
+
+
+class _Notes(logging.Handler):
+    """Log records as notes; none where the program's own handlers show them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            note(f"{record.levelname.lower()}: {self.format(record)}")
+
+
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Show how far something long has come: a bar on a terminal, a line every few seconds elsewhere.
+    """Show how far something long has come: a bar on a terminal, a line every few seconds elsewhere, nothing with JSON.
 
     Yields:
         A function that is told the stage, what is done, and how much there is to do (None where that is unknown).
     """
-    if not sys.stderr.isatty():
-        yield _plain_progress()
+    if _to_a_program.get() or not sys.stderr.isatty():
+        yield (lambda _stage, _done, _total: None) if _to_a_program.get() else _plain_progress()
         return
     from rich import progress as bars
     from rich.console import Console
@@ -85,7 +127,7 @@ def progress() -> Iterator[Progress]:
 
 def show_time(moment: datetime | None) -> str:
     """A time for people, to the minute, UTC."""
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+    return "" if moment is None else short_time(moment)
 
 
 def _plain_progress() -> Progress:

@@ -37,7 +37,7 @@ _WAIT = 30.0
 """Seconds to wait for another process that writes."""
 
 _T = TypeVar("_T")
-_log = logging.getLogger("neuralstream.embed")
+_log = logging.getLogger(__name__)
 
 
 class CachedEmbedder:

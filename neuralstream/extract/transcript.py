@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from neuralstream.clock import short_time
 from neuralstream.extract.base import Batch
 from neuralstream.fence import FENCE_CLOSE, FENCE_OPEN, escape_fences, strip_fences
 from neuralstream.types import Part, Turn
@@ -52,7 +53,7 @@ def fence(lines: Sequence[str]) -> str:
 
 def render_turn(number: int, turn: Turn) -> str:
     """One turn; the first of its parts has the date, unless the log had none."""
-    date = "" if turn.time_estimated else f" {turn.at():%a %Y-%m-%d %H:%M}"
+    date = "" if turn.time_estimated else f" {turn.at():%a} {short_time(turn.at())}"
     lines = []
     for part in turn.parts:
         lines.append(f"[{number}]{date} {' '.join(part.label.split())}: {_said(part)}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from neuralstream.clock import parse_time, utc_now
 from neuralstream.errors import InputError, LogFormatError
-from neuralstream.types import Part, Role, Turn, Usage, parse_time
+from neuralstream.types import Part, Role, Turn, Usage
 
 __all__ = [
     "Assembled",
@@ -238,12 +239,7 @@ def fill_times(moments: Sequence[datetime | None], path: Path) -> list[datetime]
     """
     known = [(position, moment) for position, moment in enumerate(moments) if moment is not None]
     if not known and moments:
-        known = [
-            (
-                len(moments) - 1,
-                datetime.fromtimestamp(path.stat().st_mtime, UTC) if path.exists() else datetime.now(UTC),
-            )
-        ]
+        known = [(len(moments) - 1, parse_time(path.stat().st_mtime) if path.exists() else utc_now())]
     filled = []
     ahead = 0
     for position, moment in enumerate(moments):

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from neuralstream.analysis import analyse, words
+from neuralstream.clock import parse_time
 from neuralstream.ranking import EVIDENCE, FEATURES
 from neuralstream.retrieve.when import asked
-from neuralstream.types import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

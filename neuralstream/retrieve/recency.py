@@ -82,7 +82,7 @@ def newest(
 def present(store: MemoryStore, user_id: str, now: datetime, *, pending: Sequence[Turn] = ()) -> datetime:
     """Now, or the time of a user's newest turn where a host's clock runs ahead of ours."""
     ahead = newest(store, user_id, 1, pending=pending)
-    return max(now, *(datetime.fromtimestamp(hit.score, UTC) for hit in ahead)) if ahead else now
+    return max([now, *(hit.item.created_at for hit in ahead if hit.item.created_at)])
 
 
 def session_turns(store: MemoryStore, user_id: str, session_id: str, *, pending: Sequence[Turn] = ()) -> list[Turn]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from neuralstream.clock import parse_time
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.documents import EXCHANGE
 from neuralstream.retrieve.features import BEFORE, OF_EXCHANGES, Candidate
 from neuralstream.store.base import Bm25, Nearest, Ranked, Where
 from neuralstream.store.schema import GEMS
-from neuralstream.types import Gem, Turn, parse_time
+from neuralstream.types import Gem, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

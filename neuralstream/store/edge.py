@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from neuralstream.clock import parse_time
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import MissingPartError, StoreError
 from neuralstream.store.base import Bm25, Fingerprint, MemoryStore, Nearest, Point, Ranked, Ranking, Record, Where
@@ -57,7 +58,6 @@ from neuralstream.store.shared import (
     latest,
     query_text,
 )
-from neuralstream.types import parse_time
 
 try:
     import qdrant_edge as engine

@@ -19,11 +19,11 @@ import shutil
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from uuid import uuid4
 
+from neuralstream.clock import iso_time, parse_time, short_time, utc_now
 from neuralstream.errors import MissingPartError, StoreError, StoreLockedError
 from neuralstream.store.base import Fingerprint
 from neuralstream.store.schema import SCHEMA_VERSION
@@ -137,7 +137,7 @@ def _take_lock(path: Path) -> IO[str]:
             "memory through a service that many processes may use: set qdrant_url to a Qdrant server"
         ) from None
     lock.truncate(0)
-    json.dump({"pid": os.getpid(), "command": _command(), "since": datetime.now(UTC).isoformat()}, lock)
+    json.dump({"pid": os.getpid(), "command": _command(), "since": iso_time(utc_now())}, lock)
     lock.flush()
     return lock
 
@@ -153,8 +153,8 @@ def _command() -> str:
 def _describe(text: str) -> str:
     try:
         holder = json.loads(text)
-        since = datetime.fromisoformat(holder["since"]).astimezone()
-        return f"process {holder['pid']} (`{holder['command']}`) since {since:%Y-%m-%d %H:%M}"
+        since = short_time(parse_time(holder["since"]))
+        return f"process {holder['pid']} (`{holder['command']}`) since {since} UTC"
     except (ValueError, KeyError, TypeError):
         return "another process"
 

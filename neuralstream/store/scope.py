@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from neuralstream.clock import parse_time
 from neuralstream.store.base import Point, Where
 from neuralstream.store.schema import TEXT_FIELDS, VECTORS
-from neuralstream.types import parse_time
 
 __all__ = ["Scope"]
 

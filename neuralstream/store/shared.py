@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
 
+from neuralstream.clock import iso_time, parse_time
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import StoreError, StoreMismatchError
 from neuralstream.store.base import Fingerprint, MemoryStore, Nearest, Point, Ranked, Ranking, Record, Where
 from neuralstream.store.schema import GEMS, MULTIVECTORS, SCHEMA_VERSION, TERMS, TEXT_FIELDS, TURNS, VECTORS
-from neuralstream.types import parse_time
 
 __all__ = [
     "PAGE",
@@ -313,7 +313,7 @@ def _uuid(value: str) -> str | None:
 
 
 def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return None if moment is None else iso_time(moment)
 
 
 def _name(fingerprint: Fingerprint) -> str:

@@ -56,7 +56,7 @@ def test_replay_lives_by_the_clock_of_the_log(cli, log):
     """Silence in the log, not the time that replaying takes, makes a session idle."""
     log.write_text(log.read_text().replace("T10:05", "T11:05").replace("T10:06", "T11:06"))
     [idle, _] = cli("replay", log, "--batches", "--json", "--set", "batch_size=9", "--set", "idle_timeout=10m").json
-    assert (idle["cause"], idle["at"]) == ("idle", "2026-02-23T10:14:00+00:00")
+    assert (idle["cause"], idle["at"]) == ("idle", "2026-02-23T10:14:00Z")
 
 
 def test_replay_refuses_what_is_no_log(cli, tmp_path):

@@ -1,8 +1,11 @@
 import io
 import json
 import re
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -64,6 +67,33 @@ def test_colours_respect_no_color(terminal, monkeypatch, colours):
     with terminal() as screen, output.progress() as report:
         report("capture", 5, 10)
     assert ("\x1b[38" in screen.getvalue() or "\x1b[3" in screen.getvalue()) == colours
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_json_comes_without_progress(terminal, as_json):
+    """What prints JSON for a program shows no bar, on a terminal too."""
+    with output.answering(as_json=as_json), terminal() as screen, output.progress() as report:
+        report("capture", 5, 10)
+    assert ("capture" in screen.getvalue()) != as_json
+
+
+def test_a_command_asked_for_json_says_so(cli, log, monkeypatch):
+    """`--json` reaches what shows progress, whatever command it is given to."""
+    asked = []
+    monkeypatch.setattr("neuralstream.cli.options.answering", lambda *, as_json: asked.append(as_json) or nullcontext())
+    cli("import", log, "--dry-run")
+    cli("import", log, "--dry-run", "--json")
+    assert asked[1::2] == [False, True]
+
+
+def test_warnings_of_the_core_are_notes(tmp_path):
+    """A command says on stderr what the core warns of, once; a program that configures no logging is told nothing."""
+    warn = "import logging; logging.getLogger('neuralstream.worker').warning('a part is down')"
+    command = f"from neuralstream.cli.output import note_warnings; note_warnings(); note_warnings(); {warn}"
+    library = f"import neuralstream; {warn}"
+    run = partial(subprocess.run, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert run([sys.executable, "-c", command]).stderr == "warning: a part is down\n"
+    assert run([sys.executable, "-c", library]).stderr == ""
 
 
 def test_a_table_fits_the_terminal(terminal):
