@@ -47,6 +47,11 @@ class Baseline(NamedTuple):
     modes: Mapping[str, str]
     scores: Mapping[str, Scores]
 
+    def means(self, lane: str) -> dict[str, float]:
+        """A lane's measures, each over all questions."""
+        scores = self.scores[lane].values()
+        return {name: round(sum(one[name] for one in scores) / len(scores), _DIGITS) for name in gated_measures(lane)}
+
 
 def gated_measures(lane: str) -> tuple[str, ...]:
     """What is compared on a lane, its headline first."""
@@ -80,7 +85,7 @@ def write_baseline(baseline: Baseline, file: Path) -> Path:
         questions: dict[str, dict[str, list[float]]] = defaultdict(dict)
         for asked, found in scores.items():
             questions[asked.conversation][asked.query_id] = [found[name] for name in measures]
-        means = {name: round(sum(found[name] for found in scores.values()) / len(scores), _DIGITS) for name in measures}
+        means = baseline.means(lane)
         lanes[lane] = {"mode": mode, "measures": list(measures), "means": means, "questions": questions}
     text = pretty({**baseline.about, "floors": baseline.floors, "lanes": lanes})
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +99,7 @@ def read_baseline(file: Path) -> Baseline:
         NotFoundError: there is no such file.
         InputError: it is no baseline.
     """
-    make = "make one with `neuralstream gate RUN --baseline FILE --update-baseline`"
+    make = f"`neuralstream gate RUN --baseline {file} --update-baseline`"
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
         about = {name: document[name] for name in _FIELDS}
@@ -109,6 +114,11 @@ def read_baseline(file: Path) -> Baseline:
         }
         return Baseline(about, floors, {lane: kept["mode"] for lane, kept in lanes.items()}, scores)
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no baseline {file}; {make}") from error
+        raise NotFoundError(
+            f"there is no baseline {file}; make one of a run of what is served now with {make}, and commit it"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} is no baseline ({type(error).__name__}: {error}); {make}") from error
+        raise InputError(
+            f"{file} is no baseline ({type(error).__name__}: {error}); take it from your history, or remove it and "
+            f"make it anew with {make}, naming its floors again"
+        ) from error

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from neuralstream.errors import InputError
+from neuralstream.workbench.comment import as_code, folded, unfolding, without_constants
 from neuralstream.workbench.flips import FOUND, Asked, Moved, moved, moved_rows, scores_of
 from neuralstream.workbench.metrics import HEADLINE
-from neuralstream.workbench.report import candidate, interval_text, markdown_table
-from neuralstream.workbench.stats import Comparison, Verdict, compare, holm, verdict
+from neuralstream.workbench.report import candidate, interval_text, markdown_table, p_text
+from neuralstream.workbench.stats import ALPHA, MIN_CLUSTERS, Comparison, Verdict, compare, holm, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,11 @@ __all__ = [
     "changes",
     "compare_runs",
     "counted",
-    "escaped",
     "flip_rows",
     "flips",
     "holm_in_two",
     "markdown",
+    "moved_text",
     "paired_rows",
     "said",
 ]
@@ -88,7 +89,8 @@ def compare_runs(old: Run, new: Run) -> list[Paired]:
                 f"{old.path} and {new.path} asked different questions on lane {lane} ({len(before)} and {len(after)}); "
                 "compare runs of the same data set"
             )
-        for category in (OVERALL, *sorted({one.category for one in before.values()})):
+        categories = sorted({one.category for one in before.values()})
+        for category in (OVERALL, *(categories if len(categories) > 1 else ())):
             asked = [name for name, one in before.items() if category in {OVERALL, one.category}]
             clusters = [before[name].conversation for name in asked]
             for measure in (FOUND, HEADLINE[lane]):
@@ -114,13 +116,32 @@ def flips(old: Run, new: Run) -> dict[str, list[Moved]]:
 
 
 def said(paired: Sequence[Paired], lane: str) -> str:
-    """A lane's verdict, in a sentence."""
+    """A lane's verdict in a few sentences: how the headline measure moved, and why it may or may not be chance."""
     one = next(row for row in paired if (row.lane, row.category, row.measure) == (lane, OVERALL, HEADLINE[lane]))
-    interval = interval_text("95 %", one.comparison.interval)
-    return (
-        f"{lane}: {one.verdict}. {one.measure} {one.old:.3f} before, {one.new:.3f} now, "
-        f"{one.comparison.difference:+.3f}{f' ({interval})' if interval else ''} over {one.questions} questions."
-    )
+    found = one.comparison
+    told = [f"{lane}: {one.verdict}. {moved_text(one.measure, one.old, one.new)} over {one.questions} questions"]
+    if one.verdict == "too few to tell":
+        told.append(
+            f"Chance is counted over conversations, and {found.clusters} are too few for a verdict or an interval "
+            f"({MIN_CLUSTERS} or more are needed, and more for several lanes); over single questions p is "
+            f"{p_text(found.p_questions)}, which sees a difference too easily"
+        )
+    else:
+        interval = interval_text("95 %", found.interval)
+        told.append(f"p {p_text(one.corrected_p)} over {found.clusters} conversations, {interval}")
+        if (one.verdict == "no difference seen") == (found.interval.low > 0 or found.interval.high < 0):
+            told.append(
+                "The interval says otherwise, as may be near the border: the verdict goes by p, which is corrected for "
+                f"all measures and lanes and has to be {ALPHA} or less"
+            )
+    return ". ".join(told) + "."
+
+
+def moved_text(measure: str, old: float, new: float) -> str:
+    """How a mean moved, in words."""
+    if f"{old:.3f}" == f"{new:.3f}":
+        return f"{measure} stayed at {new:.3f}"
+    return f"{measure} {'rose' if new > old else 'fell'} from {old:.3f} to {new:.3f} ({new - old:+.3f})"
 
 
 def paired_rows(paired: Sequence[Paired]) -> Rows:
@@ -134,7 +155,8 @@ def paired_rows(paired: Sequence[Paired]) -> Rows:
         outcomes = f"{found.wins}/{found.ties}/{found.losses}"
         rows.append(
             [one.lane, one.category, one.questions, one.measure, one.old, one.new, found.difference,
-             interval_text("", found.interval), one.corrected_p, found.p_questions, outcomes, one.verdict]
+             interval_text("", found.interval), p_text(one.corrected_p), p_text(found.p_questions), outcomes,
+             one.verdict]
         )  # fmt: skip
     return rows
 
@@ -161,27 +183,39 @@ def counted(lane: str, flipped: Sequence[Moved]) -> str:
 
 def markdown(old: Run, new: Run) -> str:
     """The comparison as Markdown, for a pull request."""
-    paired, flipped = compare_runs(old, new), flips(old, new)
-    data = new.metrics["dataset"]
+    paired, flipped, changed = compare_runs(old, new), flips(old, new), changes(old, new)
+    columns, *rows = paired_rows(paired)
+    overall, by_category = ([row for row in rows if (row[1] == OVERALL) is wanted] for wanted in (True, False))
     parts = [
-        f"### {data['name']}: `{new.manifest['run']}` against `{old.manifest['run']}`",
+        f"### {new.metrics['dataset']['name']}: `{new.manifest['run']}` against `{old.manifest['run']}`",
         *(f"**{said(paired, lane)}**" for lane in flipped),
-        markdown_table(paired_rows(paired)),
-        markdown_table(escaped(change_rows(changes(old, new)))),
+        markdown_table(without_constants([columns, *overall], "lane", "category")),
+        markdown_table(as_code(change_rows(changed), "changed", "old", "new"))
+        if changed
+        else "Neither settings nor code nor models differ.",
     ]
     for lane in flipped:
+        parts.append(counted(lane, flipped[lane]))
         if flipped[lane]:
-            parts += [counted(lane, flipped[lane]), markdown_table(escaped(flip_rows(new, flipped, lane)))]
+            parts.append(folded(as_code(flip_rows(new, flipped, lane), "question", "asked")))
+    if by_category:
+        table = markdown_table(without_constants(as_code([columns, *by_category], "category"), "lane"))
+        parts.append(unfolding("By category", table))
     return "\n\n".join(parts) + "\n"
 
 
 def as_json(old: Run, new: Run) -> dict[str, Any]:
-    """All of it as one JSON document."""
-    columns, *rows = paired_rows(compare_runs(old, new))
+    """All of it as one JSON document; p values are numbers."""
+    paired = compare_runs(old, new)
+    columns, *rows = paired_rows(paired)
     return {
         "old": old.manifest["run"],
         "new": new.manifest["run"],
-        "measures": [dict(zip(columns, row, strict=True)) for row in rows],
+        "measures": [
+            dict(zip(columns, row, strict=True))
+            | {"p (Holm)": one.corrected_p, "p over questions": one.comparison.p_questions}
+            for one, row in zip(paired, rows, strict=True)
+        ],
         "changed": [one._asdict() for one in changes(old, new)],
         "flipped": {
             lane: [{**one.asked._asdict(), "flip": one.flip, "old": one.old, "new": one.new} for one in found]
@@ -199,13 +233,6 @@ def holm_in_two(p_values: Sequence[float], first: Sequence[int]) -> list[float]:
     for n, p in zip(first, holm([p_values[n] for n in first]), strict=True):
         corrected[n] = p
     return corrected
-
-
-def escaped(rows: Sequence[Sequence[Any]]) -> Rows:
-    """Cells that cannot end a Markdown table's row: questions are other people's text."""
-    return [
-        [" ".join(cell.split()).replace("|", "\\|") if isinstance(cell, str) else cell for cell in row] for row in rows
-    ]
 
 
 def _shared(old: Run, new: Run) -> list[str]:

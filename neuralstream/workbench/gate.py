@@ -18,16 +18,16 @@ run did not answer score 0.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from neuralstream.errors import InputError
 from neuralstream.provenance import PromotedSettings, doubt
 from neuralstream.workbench.baseline import Baseline, Floors, gated_measures, rounded
-from neuralstream.workbench.comparing import escaped, holm_in_two
-from neuralstream.workbench.flips import Asked, Moved, moved, moved_rows, pairs
-from neuralstream.workbench.report import candidate, interval_text, markdown_table, p_text
+from neuralstream.workbench.comparing import holm_in_two, moved_text
+from neuralstream.workbench.flips import Asked, pairs
+from neuralstream.workbench.report import candidate, p_text
 from neuralstream.workbench.run_folders import spec_of
 from neuralstream.workbench.stats import ALPHA, Comparison, compare, holm, sign_flip_p, verdict
 
@@ -36,25 +36,10 @@ if TYPE_CHECKING:
 
     from neuralstream.workbench.runs import Run
 
-__all__ = [
-    "Broken",
-    "Gated",
-    "Measured",
-    "as_json",
-    "gate",
-    "joined",
-    "markdown",
-    "measure_rows",
-    "parse_floors",
-    "question_rows",
-    "questions",
-    "refused_lanes",
-]
+__all__ = ["Broken", "Gated", "Measured", "gate", "joined", "parse_floors"]
 
-SHOWN = 20
-"""Questions named for a rule."""
-
-Rows = list[list[Any]]
+_NAMED = 5
+"""Questions named where the data are other than the baseline's."""
 
 
 class Measured(NamedTuple):
@@ -64,6 +49,7 @@ class Measured(NamedTuple):
         mode: of the run; `old_mode` is the baseline's.
         corrected_p: by Holm, over the unit that `unit` names.
         unit: what chance was measured over: the data set's cluster, or "question".
+        regressed, improved: whether it is worse, or better, by more than chance.
     """
 
     lane: str
@@ -76,6 +62,15 @@ class Measured(NamedTuple):
     corrected_p: float
     unit: str
     regressed: bool
+    improved: bool
+
+    def told(self) -> str:
+        """In a sentence: how it moved, and whether that may be chance."""
+        said = f"{self.lane}: {moved_text(self.measure, self.old, self.new)}"
+        if self.old == self.new and not self.comparison.wins:
+            return said
+        chance = "not by chance" if self.regressed or self.improved else "which may be chance"
+        return f"{said}, {chance} (p {p_text(self.corrected_p)} over {self.unit}s)"
 
 
 class Broken(NamedTuple):
@@ -110,8 +105,10 @@ def gate(run: Run, baseline: Baseline, floors: Floors | None = None) -> Gated:
         floors: beside those of the baseline, which they win over.
 
     Raises:
-        InputError: the run is on other data than the baseline, lacks one of its lanes, or a measure with a floor.
+        InputError: the run is on other data than the baseline, lacks one of its lanes or a measure with a floor, or did
+            not measure what its settings serve.
     """
+    _refuse_unmeasured(run)
     _refuse_other_data(run, baseline)
     measures = _measure(run, baseline)
     broken = [
@@ -145,76 +142,19 @@ def joined(lower: Floors, upper: Floors) -> dict[str, dict[str, float]]:
     return {lane: {**lower.get(lane, {}), **upper.get(lane, {})} for lane in {**lower, **upper}}
 
 
-def questions(gated: Gated, lane: str) -> list[Moved]:
-    """The questions of a lane that lost most on its headline measure, worst first."""
-    mode = candidate(gated.run, lane)
-    changed = moved(rounded(gated.run, lane, mode), gated.baseline.scores[lane], gated_measures(lane)[0])
-    return [one for one in changed if one.new < one.old][:SHOWN]
-
-
-def measure_rows(gated: Gated) -> Rows:
-    """What was measured, as a table: a header, then a row per lane and measure."""
-    rows: Rows = [
-        ["lane", "mode", "measure", "baseline", "run", "difference", "95 % interval", "p (Holm)", "over",
-         "win/tie/loss", "verdict"]
-    ]  # fmt: skip
-    for one in gated.measures:
-        found = one.comparison
-        mode = one.mode if one.mode == one.old_mode else f"{one.mode}, was {one.old_mode}"
-        rows.append(
-            [one.lane, mode, one.measure, one.old, one.new, found.difference, interval_text("", found.interval),
-             p_text(one.corrected_p), f"{one.unit}s",
-             f"{found.wins}/{found.ties}/{found.losses}", _verdict(one)]
-        )  # fmt: skip
-    return rows
-
-
-def question_rows(gated: Gated, lane: str) -> Rows:
-    """`questions` as a table: a header, then a row per question."""
-    texts = {Asked(one.conversation, one.query_id): one.text for one in gated.run.results}
-    return moved_rows(questions(gated, lane), gated_measures(lane)[0], texts)
-
-
-def refused_lanes(gated: Gated) -> list[str]:
-    """Lanes on which a floor or a regression is broken."""
-    return list(dict.fromkeys(one.lane for one in gated.broken if one.lane))
-
-
-def markdown(gated: Gated) -> str:
-    """What the gate found as Markdown, for a comment on a pull request."""
-    manifest, was = gated.run.manifest, gated.baseline.about
-    data = gated.run.metrics["dataset"]
-    head = "passed" if gated.passed else "refused"
-    parts = [
-        f"### Retrieval gate: {head} on {data['name']}",
-        "\n".join(f"- **{one.rule}**: {one.said}" for one in gated.broken),
-        markdown_table(measure_rows(gated)),
-    ]
-    for lane in refused_lanes(gated):
-        parts += [f"Questions of lane {lane} that lost most:", markdown_table(escaped(question_rows(gated, lane)))]
-    parts.append(
-        f"{data['queries_scored']} questions; run `{manifest['run']}` against baseline `{was['run']}`, settings "
-        f"`{manifest['config_digest']}` against `{was['config_digest']}`, code `{manifest['core_digest']}` against "
-        f"`{was['core_digest']}`, data `{manifest['dataset']['sha256'][:12]}`."
-    )
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def as_json(gated: Gated) -> dict[str, Any]:
-    """What the gate found as one JSON document."""
-    columns, *rows = measure_rows(gated)
-    return {
-        "passed": gated.passed,
-        "run": gated.run.manifest["run"],
-        "baseline": gated.baseline.about["run"],
-        "broken": [one._asdict() for one in gated.broken],
-        "measures": [dict(zip(columns, row, strict=True)) for row in rows],
-        "questions": {
-            lane: [{**one.asked._asdict(), "flip": one.flip, "old": one.old, "new": one.new} for one in found]
-            for lane in gated.baseline.modes
-            if (found := questions(gated, lane))
-        },
-    }
+def _refuse_unmeasured(run: Run) -> None:
+    """A run of other rankings than the one that its settings serve says nothing of them."""
+    served, evaluated = run.manifest["candidate"], run.manifest["arguments"]["modes"]
+    if served not in evaluated:
+        raise InputError(
+            f"the settings serve retrieval.mode {served}, and {run.path} measured {', '.join(evaluated)}; evaluate "
+            f"{spec_of(run)} with --modes {served}, or without --modes"
+        )
+    for lane in run.lanes:
+        if not run.of(lane, served):
+            raise InputError(
+                f"{run.path} has no answer of lane {lane}, mode {served}: per_query.jsonl lacks them; evaluate again"
+            )
 
 
 def _refuse_other_data(run: Run, baseline: Baseline) -> None:
@@ -222,8 +162,11 @@ def _refuse_other_data(run: Run, baseline: Baseline) -> None:
     if ours["sha256"] != theirs["sha256"]:
         raise InputError(
             f"the run is on {ours['name']} ({ours['sha256'][:12]}), the baseline on {theirs['name']} "
-            f"({theirs['sha256'][:12]}), and questions of other data cannot be paired; evaluate {theirs['spec']}, or, "
-            "where the data were changed on purpose, evaluate what is served on them and --update-baseline"
+            f"({theirs['sha256'][:12]}): {_other_questions(run, baseline)}\n"
+            f"where the wrong set was named: evaluate {theirs['spec']}\n"
+            "where the set was changed on purpose: measure on it what is served now, and accept that, with "
+            f"`neuralstream eval --dataset {spec_of(run)} --out ACCEPTED` and "
+            "`neuralstream gate ACCEPTED --baseline FILE --update-baseline`"
         )
     missing = [lane for lane in baseline.modes if lane not in run.lanes]
     if missing:
@@ -231,6 +174,22 @@ def _refuse_other_data(run: Run, baseline: Baseline) -> None:
             f"the run has no lane {', '.join(missing)}, which the baseline has; evaluate {spec_of(run)} with "
             f"--lane {','.join(baseline.modes)}"
         )
+
+
+def _other_questions(run: Run, baseline: Baseline) -> str:
+    """How the questions differ, in words."""
+    ours = {Asked(one.conversation, one.query_id) for one in run.results}
+    theirs = {asked for scores in baseline.scores.values() for asked in scores}
+    if not ours & theirs:
+        return "not one question in common"
+    if ours == theirs:
+        return "the same questions, over other logs or with other labels"
+    told = []
+    for names, what in ((ours - theirs, "new"), (theirs - ours, "gone")):
+        named = [f"{one.conversation}/{one.query_id}" for one in sorted(names)]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        told.append(f"{len(named)} {what}" + (f" ({', '.join(named[:_NAMED])}{more})" if named else ""))
+    return f"{len(ours)} questions, where the baseline has {len(theirs)}: {', '.join(told)}"
 
 
 def _measure(run: Run, baseline: Baseline) -> list[Measured]:
@@ -251,11 +210,13 @@ def _measure(run: Run, baseline: Baseline) -> list[Measured]:
         few = verdict(comparison, by_cluster[n], compared) == "too few to tell"
         corrected = by_question[n] if few else by_cluster[n]
         unit = "question" if few else run.manifest["dataset"]["cluster"]
-        regressed = corrected <= ALPHA and comparison.difference < 0
-        means = float(np.mean(old)), float(np.mean(new))
+        certain, difference = corrected <= ALPHA, comparison.difference
         measured.append(
-            Measured(lane, mode, baseline.modes[lane], measure, *means, comparison, corrected, unit, regressed)
-        )
+            Measured(
+                lane, mode, baseline.modes[lane], measure, float(np.mean(old)), float(np.mean(new)), comparison,
+                corrected, unit, regressed=certain and difference < 0, improved=certain and difference > 0,
+            )
+        )  # fmt: skip
     return measured
 
 
@@ -275,16 +236,7 @@ def _below(run: Run, floors: Floors) -> list[Broken]:
 
 
 def _regressed(measures: Sequence[Measured]) -> list[Broken]:
-    return [
-        Broken(
-            "regression", one.lane, one.measure,
-            f"{one.lane}: {one.measure} fell from {one.old:.3f} to {one.new:.3f} ({one.comparison.difference:+.3f}, "
-            f"{interval_text('95 %', one.comparison.interval) or 'too few for an interval'}; "
-            f"p {p_text(one.corrected_p)} over {one.unit}s)",
-        )
-        for one in measures
-        if one.regressed
-    ]  # fmt: skip
+    return [Broken("regression", one.lane, one.measure, one.told()) for one in measures if one.regressed]
 
 
 def _concentrated(run: Run, baseline: Baseline, measures: Sequence[Measured]) -> list[Broken]:
@@ -302,8 +254,8 @@ def _concentrated(run: Run, baseline: Baseline, measures: Sequence[Measured]) ->
     return [
         Broken(
             "concentrated", one.lane, one.measure,
-            f"{one.lane}: {one.measure} fell for {name} by {-difference:.3f} (p {p_text(p)} over its questions) and "
-            f"over all by {-one.comparison.difference:.3f}",
+            f"{one.lane}: {one.measure} fell for {name} by {-difference:.3f}, not by chance (p {p_text(p)} over its "
+            f"questions), and over all by {-one.comparison.difference:.3f}",
         )
         for (one, name, difference, _), p in zip(found, corrected, strict=True)
         if p <= ALPHA and difference < 0 and one.comparison.difference < 0 and not one.regressed
@@ -314,9 +266,3 @@ def _unrecorded(run: Run) -> list[Broken]:
     recorded = run.manifest["settings"].get("promoted")
     why = recorded and doubt(PromotedSettings(**recorded), run.manifest["config_digest"])
     return [Broken("record", "", "", why)] if why else []
-
-
-def _verdict(one: Measured) -> str:
-    if one.corrected_p > ALPHA:
-        return "no difference seen"
-    return "worse" if one.regressed else "better"

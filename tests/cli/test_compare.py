@@ -60,7 +60,7 @@ def test_two_runs_are_compared(cli, runs):
     assert (float(rows[0]["old"]), float(rows[0]["new"]), rows[0]["verdict"]) == (0, 1, "too few to tell")
     assert ["retrieval.mode", "substring", "bm25"] in changed
     assert [line[:2] for line in flipped[2:4]] == [["ada/q0", "gained"], ["ada/q1", "gained"]]
-    assert flipped[-1][0].startswith("turns: too few to tell. nDCG@10 0.000 before, 1.000 now")
+    assert flipped[-1][0].startswith("turns: too few to tell. nDCG@10 rose from 0.000 to 1.000")
 
 
 def test_json_and_markdown_say_the_same(cli, runs):
@@ -68,7 +68,7 @@ def test_json_and_markdown_say_the_same(cli, runs):
     found = cli("compare", *reversed(runs), "--json").json
     assert (found["measures"][0]["difference"], found["measures"][0]["win/tie/loss"]) == (-1, "0/0/2")
     assert [one["flip"] for one in found["flipped"]["turns"]] == ["lost", "lost"]
-    assert "| ada/q0 | lost | 1.000 | 0.000 | redis port? |" in cli("compare", *reversed(runs), "--md").out
+    assert "| `ada/q0` | lost | 1.000 | 0.000 | `redis port?` |" in cli("compare", *reversed(runs), "--md").out
 
 
 def test_runs_that_asked_different_questions_are_refused(cli, runs, tmp_path):
@@ -105,7 +105,25 @@ def test_the_gate_exits_with_4_and_names_the_rule(cli, runs, tmp_path):
     assert "ada/q0\tlost" in refused.out
     assert "- **floor**" in (tmp_path / "c.md").read_text()
     assert cli("gate", runs[0], *baseline, "--json").json["passed"] is False
-    assert cli("gate", runs[0], "--baseline", tmp_path / "none.json").code == 2
+    assert f"neuralstream explain {runs[0]} ada/q0" in refused.err
+
+
+def test_where_nothing_can_be_judged_the_comment_says_why(cli, runs, tmp_path):
+    """Exit 2, in words, and in a folder that nobody made."""
+    comment = tmp_path / "new" / "c.md"
+    ran = cli("gate", runs[0], "--baseline", tmp_path / "none.json", "--md", comment)
+    assert ran.code == 2
+    assert f"--baseline {tmp_path / 'none.json'} --update-baseline`, and commit it" in ran.err
+    assert comment.read_text().startswith("### Retrieval gate: nothing to judge\n\nthere is no baseline")
+
+
+def test_a_baseline_is_renewed_in_the_open(cli, runs, tmp_path):
+    """What it accepts now, and what it accepted before."""
+    baseline = ("--baseline", tmp_path / "b.json", "--update-baseline")
+    assert "turns/bm25: nDCG@10 1.000;" in cli("gate", runs[1], *baseline).err
+    ran = cli("gate", runs[0], *baseline)
+    assert ran.code == 0
+    assert "turns/substring: nDCG@10 0.000, was 1.000;" in ran.err
 
 
 def test_a_run_below_its_floors_is_no_baseline(cli, runs, tmp_path):

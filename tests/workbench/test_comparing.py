@@ -8,6 +8,7 @@ import pytest
 from neuralstream.errors import InputError, NotFoundError
 from neuralstream.workbench import comparing
 from neuralstream.workbench.run_folders import open_run, swept_with
+from neuralstream.workbench.stats import Comparison, Interval
 
 
 @pytest.fixture
@@ -27,7 +28,45 @@ def test_a_real_gain_is_called_one(old, new):
     first = comparing.compare_runs(old, new)[0]
     assert (first.category, first.old, first.new, first.verdict) == ("all", 0, 1, "better")
     assert first.corrected_p == pytest.approx(2 * 2 / 2**8)
-    assert comparing.said(comparing.compare_runs(old, new), "turns").startswith("turns: better. nDCG@10 0.000 before")
+    assert comparing.said(comparing.compare_runs(old, new), "turns") == (
+        "turns: better. nDCG@10 rose from 0.000 to 1.000 (+1.000) over 16 questions. p 0.016 over 8 conversations, "
+        "95 % 1.000 to 1.000."
+    )
+
+
+def test_too_few_conversations_are_not_contradicted_by_an_interval(measured):
+    """Two people carry neither a verdict nor an interval, however much they agree; the sentence says why."""
+    text = comparing.said(
+        comparing.compare_runs(measured("@few", mode="substring"), measured("@few", mode="bm25")), "turns"
+    )
+    assert text.startswith("turns: too few to tell. nDCG@10 rose from 0.000 to 1.000 (+1.000) over 4 questions. ")
+    assert "2 are too few for a verdict or an interval" in text
+    assert "over single questions p is 0.125" in text
+    assert "95 %" not in text
+
+
+def _judged(verdict, low, high):
+    found = Comparison(0.1, Interval(low, high), 0.06, 0.01, 9, 5, 4, 0)
+    return [comparing.Paired("turns", "all", "nDCG@10", 9, 0.5, 0.6, found, 0.06, verdict)]
+
+
+def test_a_verdict_that_the_interval_contradicts_is_explained():
+    """Near the border the two disagree; the reader is told which counts. Where they agree there is nothing to say."""
+    for verdict, low, agrees in [
+        ("no difference seen", 0.01, False),
+        ("no difference seen", -0.01, True),
+        ("better", -0.01, False),
+        ("better", 0.01, True),
+    ]:
+        text = comparing.said(_judged(verdict, low, 0.2), "turns")
+        assert ("The interval says otherwise" not in text) is agrees
+
+
+def test_one_category_is_not_told_twice(measured):
+    """A set of one category has no rows beside those of all questions."""
+    one = measured(mode="bm25")
+    same = replace(one, results=tuple(replace(result, category="all of it") for result in one.results))
+    assert {row.category for row in comparing.compare_runs(same, same)} == {"all"}
 
 
 def test_equal_runs_are_not_told_apart(new):
@@ -65,8 +104,11 @@ def test_a_pull_request_is_told_all_of_it(old, new):
     asked = replace(new.results[0], text="a|b\nc")
     text = comparing.markdown(old, replace(new, results=(asked, *new.results[1:])))
     assert "**turns: better." in text
-    assert "| retrieval.mode | substring | bm25 |" in text
-    assert "a\\|b c |" in text
+    assert "| `retrieval.mode` | `substring` | `bm25` |" in text
+    assert "| `a\\|b c` |" in text
+    assert "<details><summary>By category</summary>" in text
+    assert "| R@5 | 0.000 | 1.000 | 1.000 | 1.000 to 1.000 | 0.016 | <0.001 | 16/0/0 | better |" in text
+    assert "Neither settings nor code nor models differ." in comparing.markdown(new, new)
 
 
 def test_runs_on_other_data_are_refused(new, measured):

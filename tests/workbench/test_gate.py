@@ -7,7 +7,8 @@ import pytest
 from neuralstream.errors import InputError, NotFoundError
 from neuralstream.workbench.baseline import baseline_of, read_baseline, write_baseline
 from neuralstream.workbench.flips import Asked
-from neuralstream.workbench.gate import as_json, gate, joined, markdown, parse_floors, questions
+from neuralstream.workbench.gate import gate, joined, parse_floors
+from neuralstream.workbench.gate_report import questions
 
 
 @pytest.fixture
@@ -52,8 +53,9 @@ def test_a_regression_is_refused_and_its_questions_are_named(measured, baseline)
         ("regression", "R@5"),
         ("regression", "evidence@1000"),
     ]
-    assert "fell from 1.000 to 0.000" in gated.broken[0].said
-    assert "p 0.008 over users" in gated.broken[0].said
+    assert gated.broken[0].said == (
+        "turns: nDCG@10 fell from 1.000 to 0.000 (-1.000), not by chance (p 0.008 over users)"
+    )
     assert len(questions(gated, "turns")) == 16
     assert {one.flip for one in questions(gated, "turns")} == {"lost"}
 
@@ -82,7 +84,10 @@ def test_what_breaks_for_one_person_is_refused(run):
     gated = gate(_failing(long, _of(long, "ada")), baseline_of(long, {}))
     assert not any(one.regressed for one in gated.measures)
     assert [(one.rule, one.lane, one.measure) for one in gated.broken] == [("concentrated", "turns", "nDCG@10")]
-    assert "fell for ada by 1.000 (p 0.004 over its questions) and over all by 0.125" in gated.broken[0].said
+    assert (
+        "fell for ada by 1.000, not by chance (p 0.004 over its questions), and over all by 0.125"
+        in gated.broken[0].said
+    )
 
 
 def test_what_one_person_loses_and_others_gain_more_of_is_no_regression(run):
@@ -171,15 +176,34 @@ def test_settings_that_are_not_those_promoted_are_refused(run, baseline):
     assert [one.rule for one in gated.broken] == ["record"]
 
 
-def test_a_pull_request_is_told_the_rule_and_the_questions(measured, baseline):
-    """Markdown and JSON say the same."""
-    gated = gate(measured(mode="substring"), baseline)
-    text = markdown(gated)
-    assert text.startswith("### Retrieval gate: refused on crew")
-    assert "- **regression**: turns: nDCG@10 fell" in text
-    assert "| ada/q0 | lost | 1.000 | 0.000 | how heavy is the anchor |" in text
-    assert as_json(gated)["broken"][0]["rule"] == "regression"
-    assert len(as_json(gated)["questions"]["turns"]) == 16
+def test_questions_that_were_added_are_named(measured, run):
+    """What differs between two data sets is said in questions, not in digests only."""
+    few = baseline_of(measured("@few", mode="bm25"), {})
+    with pytest.raises(
+        InputError, match=r"16 questions, where the baseline has 4: 12 new \(cy/q0, .* 7 more\), 0 gone"
+    ):
+        gate(run, few)
+
+
+def test_other_logs_under_the_same_questions_are_said(run):
+    """Not only the questions make the data."""
+    other = replace(run, manifest={**run.manifest, "dataset": {**run.manifest["dataset"], "sha256": "0" * 64}})
+    with pytest.raises(InputError, match="the same questions, over other logs or with other labels"):
+        gate(other, baseline_of(run, {}))
+
+
+def test_a_run_of_other_rankings_than_the_served_one_is_wrong_use(run, baseline):
+    """Settings that serve badly must not pass because something else was measured."""
+    with pytest.raises(
+        InputError, match=r"serve retrieval\.mode substring, and .* measured bm25; .* --modes substring"
+    ):
+        gate(replace(run, manifest={**run.manifest, "candidate": "substring"}), baseline)
+
+
+def test_a_run_without_answers_is_wrong_use(run, baseline):
+    """Nothing was measured, which is no regression."""
+    with pytest.raises(InputError, match=r"no answer of lane turns, mode bm25"):
+        gate(replace(run, results=()), baseline)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"lanes": 3}'])
