@@ -17,6 +17,7 @@ from typing import Any
 
 import typer
 
+from neuralstream.cli.drawing import draw_table
 from neuralstream.clock import short_time
 
 __all__ = [
@@ -64,24 +65,15 @@ def print_text(text: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; None is an empty cell, and a float has four decimals."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    if not sys.stdout.isatty():
-        for line in ([*columns], *cells):
-            typer.echo("\t".join(" ".join(cell.split()) for cell in line))
+    """Print a table; None is an empty cell, and a float has four decimals, on a terminal three."""
+    terminal = sys.stdout.isatty()
+    cells = [[_cell(value, decimals=3 if terminal else 4) for value in row] for row in rows]
+    if terminal:
+        numeric = [all(isinstance(row[place], int | float | None) for row in rows) for place in range(len(columns))]
+        draw_table(columns, cells, numeric)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(columns):
-        is_number = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for line in cells:
-        table.add_row(*map(Text, line))
-    Console().print(table)
+    for line in ([*columns], *cells):
+        typer.echo("\t".join(" ".join(cell.split()) for cell in line))
 
 
 def note(message: str) -> None:
@@ -142,13 +134,13 @@ def _plain_progress() -> Progress:
     return report
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, decimals: int) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return f"{value:.{decimals}f}"
     if isinstance(value, datetime):
         return show_time(value)
     return _CONTROL.sub("", str(value))

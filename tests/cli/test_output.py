@@ -105,6 +105,18 @@ def test_a_table_fits_the_terminal(terminal):
     assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines())) <= 60
 
 
+def test_a_table_of_figures_is_never_folded(terminal):
+    """Figures that have no room follow in a further table, after the columns that tell the rows apart."""
+    names = ("lane", "mode", *(f"evidence@{budget}" for budget in range(100, 900, 100)))
+    with terminal() as screen:
+        output.print_table(names, [("turns", "bm25", *[0.5] * 8), ("turns", "hybrid", *[0.25] * 8)])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 60
+    rows = [line.split() for line in lines if line.startswith("turns  hybrid")]
+    assert len(rows) > 1
+    assert sum(row.count("0.250") for row in rows) == 8
+
+
 def test_json_keeps_every_letter(capsys):
     """JSON is one document, with letters as they are."""
     output.print_json({"text": "Grüße 你好"})
