@@ -68,7 +68,7 @@ def correct(parts: Parts, user_id: str, gem_id: str, text: str) -> Gem:
     # Cleaned and masked as everything that is kept.
     told = prepare(Turn((Part("user", text),), old.source.session_id, user_id=user_id), parts.settings, now)
     if told is None:
-        raise InputError(f"there is nothing to correct gem {old.gem_id} to in {text[:60]!r}")
+        raise InputError(f"there is nothing to correct gem {old.gem_id} to in {text[:60]!r}; write what it says")
     with parts.worker.paused(), parts.buffer.alone(f"gems:{user_id}"):
         old = find_gem(parts.store, user_id, old.gem_id)
         if old.status != "active":

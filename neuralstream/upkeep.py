@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from uuid import UUID
 from neuralstream.capture.records import SessionKey
 from neuralstream.entities import find_entities
 from neuralstream.errors import InputError, StoreError
+from neuralstream.files import write_whole
 from neuralstream.retrieve.documents import REMEMBERED
 from neuralstream.store.base import MemoryStore, Where
 from neuralstream.store.schema import GEMS, TURNS
@@ -79,7 +79,7 @@ def remember(
     now = parts.clock()
     turn = prepare(Turn((Part("user", text),), REMEMBERED, user_id=user_id), parts.settings, now)
     if turn is None:
-        raise InputError(f"there is nothing to remember in {text[:60]!r}")
+        raise InputError(f"there is nothing to remember in {text[:60]!r}; write a statement")
     content = turn.text
     # The same statement is the same turn, so that remembering it again adds nothing.
     turn_id = Gem.make_id(user_id, REMEMBERED, (), content)
@@ -128,15 +128,9 @@ def export(parts: Parts, path: Path, user_id: str) -> int:
         {"turn": turn.to_dict(), "undistilled": turn.turn_id in waiting} for turn in sorted(turns, key=_by_session)
     ]
     lines += [{"gem": gem.to_dict()} for gem in sorted(gems, key=_by_time)]
-    unfinished = path.with_name(path.name + ".part")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        write_whole(path, (json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines))
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror}; name a file in a folder that exists") from error
     return len(lines) - 1
 
@@ -208,7 +202,9 @@ def _read_export(path: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; name a file that `neuralstream export` wrote"
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is damaged: it is not UTF-8; nothing was restored") from error
     rows = []
@@ -246,7 +242,9 @@ def _index(indexer: Indexer, turns: Sequence[Turn], gems: Sequence[Gem]) -> None
 
 def _earlier_gem(payload: Mapping[str, Any]) -> Gem:
     """A gem of an earlier NeuralStream, which had the seed's fields and no turn ids."""
-    source = {name: str((payload.get("source") or {}).get(name, "")) for name in Source.__slots__}
+    told = payload.get("source")
+    source = {name: str(told.get(name, "")) if isinstance(told, Mapping) else "" for name in Source.__slots__}
+    importance = payload.get("importance")
     user_id = payload.get("user_id") or DEFAULT_USER
     content = payload.get("content") or payload.get("summary") or "(no content)"
     return Gem.from_dict(
@@ -261,7 +259,7 @@ def _earlier_gem(payload: Mapping[str, Any]) -> Gem:
             "summary": payload.get("summary") or "",
             "topics": payload.get("topics") or [],
             "tags": [tag for tag in payload.get("tags") or [] if tag in get_args(GemTag)] or ["fact"],
-            "importance": min(max(float(payload.get("importance") or 0.5), 0.0), 1.0),
+            "importance": min(max(importance, 0.0), 1.0) if isinstance(importance, int | float) else 0.5,
             "model": "earlier NeuralStream",
         }
     )

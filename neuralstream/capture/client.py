@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from neuralstream.capture.records import SessionKey
 from neuralstream.capture.valkey import EmbeddedValkey
 from neuralstream.errors import InputError, MissingPartError, StoreError
+from neuralstream.transport import Address
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -46,7 +47,7 @@ class BufferClient:
         self._unreachable = (redis.ConnectionError, redis.TimeoutError)
         self._refusal = redis.ResponseError
         self._not_owned = redis.exceptions.LockError
-        self.where = "embedded Valkey" if server else _without_secrets(url)
+        self.where = "embedded Valkey" if server else Address.parse(url).url
         self._server = server
         self._settings = settings
         self._prefix = settings.buffer.prefix
@@ -159,8 +160,3 @@ class BufferClient:
             ) from error
         except self._refusal as error:
             raise StoreError(f"the buffer at {self.where} refused: {error}; nothing was changed") from error
-
-
-def _without_secrets(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -1,7 +1,6 @@
 """Commands on gems: list, show, correct."""
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import print_json, print_table, print_text
 from neuralstream.errors import InputError
+from neuralstream.text import excerpt
 from neuralstream.types import GemTag
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def read_tags(given: Sequence[str] | None) -> tuple[GemTag, ...]:
 
 def short(text: str) -> str:
     """As much of a text as a table shows."""
-    return shorten(text, _SHOWN_CHARS, placeholder=" …")
+    return excerpt(text, _SHOWN_CHARS)
 
 
 def _show_history(versions: "Sequence[Version]", *, as_json: bool) -> None:

@@ -13,13 +13,13 @@ from neuralstream.embed.vectors import (
     SHORTEST_CHUNK,
     check_chunking,
     digest_of,
-    encodable,
     mean_of_chunks,
     means_of_chunks,
     normalised,
 )
 from neuralstream.errors import EmbeddingError
 from neuralstream.ollama_server import OllamaError, OllamaServer
+from neuralstream.text import encodable
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
 from neuralstream.transport import TOO_LONG
 

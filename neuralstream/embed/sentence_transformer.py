@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from neuralstream.config import EmbedSettings
-from neuralstream.embed.vectors import check_chunking, digest_of, encodable, mean_of_chunks, means_of_chunks, normalised
+from neuralstream.embed.vectors import check_chunking, digest_of, mean_of_chunks, means_of_chunks, normalised
 from neuralstream.errors import EmbeddingError, MissingPartError, SettingsError
+from neuralstream.text import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

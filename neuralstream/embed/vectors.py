@@ -19,7 +19,6 @@ __all__ = [
     "SHORTEST_CHUNK",
     "check_chunking",
     "digest_of",
-    "encodable",
     "mean_of_chunks",
     "means_of_chunks",
     "normalised",
@@ -78,11 +77,6 @@ def digest_of(weights: str, settings: EmbedSettings, *names: str) -> str:
     if chosen == default:
         return weights
     return hashlib.sha256(f"{weights} {sorted(chosen.items())}".encode()).hexdigest()
-
-
-def encodable(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 cannot write, as question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def check_chunking(settings: EmbedSettings) -> None:

@@ -10,6 +10,7 @@ from neuralstream.entities import find_entities
 from neuralstream.extract.base import Batch
 from neuralstream.extract.sentences import split_text
 from neuralstream.fence import strip_fences
+from neuralstream.text import encodable, shortened
 from neuralstream.types import Gem, GemTag, Source, Turn
 
 __all__ = ["GemDraft", "make_gem"]
@@ -64,7 +65,7 @@ def make_gem(draft: GemDraft, batch: Batch, numbered: Mapping[int, Turn], *, mod
     return Gem(
         gem_id=Gem.make_id(first.user_id, first.session_id, source_turns, content),
         content=content,
-        summary=_cut(draft.summary or _first_sentence(draft.content), _SUMMARY),
+        summary=shortened(draft.summary or _first_sentence(draft.content), _SUMMARY),
         source=Source(first.session_id, first.at().date().isoformat(), f"{draft.turns[0]}-{draft.turns[-1]}"),
         source_turns=source_turns,
         created_at=batch.turns[-1].at(),
@@ -91,23 +92,16 @@ def _before(turn: Turn, batch: Batch) -> str:
     """How the turn before ends: what the first source turn may answer."""
     turns = (*batch.history, *batch.turns)
     place = turns.index(turn)
-    return _cut(_said(turns[place - 1]).splitlines()[-1], _CONTEXT) if place and _said(turns[place - 1]) else ""
+    return shortened(_said(turns[place - 1]).splitlines()[-1], _CONTEXT) if place and _said(turns[place - 1]) else ""
 
 
 def _snippet(cited: list[Turn], tags: tuple[GemTag, ...]) -> str:
     """What was said word for word: of code its first block, else the beginning of the source turns."""
     said = "\n".join(_said(turn) for turn in cited)
     code = split_text(said).code if "code" in tags else ()
-    return _cut(code[0].text, _CODE) if code else _cut(said, _SNIPPET)
+    return shortened(code[0].text, _CODE) if code else shortened(said, _SNIPPET)
 
 
 def _said(turn: Turn) -> str:
     text = "\n".join(f"{part.label}: {strip_fences(part.text)}" for part in turn.parts)
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "").strip()
-
-
-def _cut(text: str, length: int) -> str:
-    if len(text) <= length:
-        return text
-    head = text[:length]
-    return (head[: head.rfind(" ")] if " " in head[length // 2 :] else head).rstrip() + "…"
+    return encodable(text).replace("\0", "").strip()

@@ -19,6 +19,7 @@ from neuralstream.entities import find_entities
 from neuralstream.extract.base import Extraction
 from neuralstream.extract.kinds import SMALL_TALK, is_about_self, is_addressed, is_dated, is_question, tags_of
 from neuralstream.extract.sentences import CodeBlock, split_text
+from neuralstream.text import encodable, shortened
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
 from neuralstream.types import Gem, GemTag, Part, Source
 
@@ -163,7 +164,7 @@ class ExtractiveExtractor:
         return Gem(
             gem_id=Gem.make_id(first.user_id, first.session_id, source_turns, content),
             content=content,
-            summary=_cut(best.text, 80),
+            summary=shortened(best.text, 80),
             source=Source(
                 first.session_id, first.at().date().isoformat(), f"{_index(first, batch)}-{_index(last, batch)}"
             ),
@@ -228,7 +229,12 @@ def _statement(text: str, part: Part, speakers: set[str]) -> _Statement:
         score -= 1
     numbers = frozenset(word for word in words(text) if _NUMBER.search(word))
     return _Statement(
-        _cut(text, _LONGEST_SENTENCE), score if content else 0.0, content, entities | numbers, tags, is_question(text)
+        shortened(text, _LONGEST_SENTENCE),
+        score if content else 0.0,
+        content,
+        entities | numbers,
+        tags,
+        is_question(text),
     )
 
 
@@ -252,7 +258,7 @@ def _asked(told: dict[str, list[_Statement]]) -> _Line | None:
     """The last thing somebody said, where it has content, so that the reply to it can be understood."""
     for label, said in reversed(told.items()):
         if said and said[-1].content:
-            question = _cut(said[-1].text, _QUESTION_TOKENS * CHARS_PER_TOKEN)
+            question = shortened(said[-1].text, _QUESTION_TOKENS * CHARS_PER_TOKEN)
             return _Line(label, (said[-1]._replace(text=question),))
     return None
 
@@ -306,11 +312,4 @@ def _label(part: Part) -> str:
 
 def _clean(text: str) -> str:
     """Without control and zero-width characters; a lone surrogate, which cannot be stored, becomes a question mark."""
-    return _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _cut(text: str, length: int) -> str:
-    if len(text) <= length:
-        return text
-    head = text[:length]
-    return (head[: head.rfind(" ")] if " " in head[length // 2 :] else head).rstrip() + "…"
+    return _UNSEEN.sub("", encodable(text))

@@ -23,6 +23,7 @@ from neuralstream.extract.parse import ParseError, parse_answer
 from neuralstream.extract.schemas import SCHEMAS
 from neuralstream.extract.transcript import fence, number_turns, render_transcript, render_turn
 from neuralstream.llm import Answer, Request
+from neuralstream.text import encodable
 from neuralstream.tokens import CHARS_PER_TOKEN, count_tokens
 from neuralstream.types import Gem, Turn
 
@@ -194,7 +195,7 @@ class _Asking:
         return self.distil(first, history) + self.distil(second, {**history, **first})
 
     def _useless(self, wrong: _Wrong) -> ExtractionError:
-        said = wrong.answer.encode("utf-8", "replace").decode("utf-8").strip()
+        said = encodable(wrong.answer).strip()
         return ExtractionError(f"{self.model.name} with prompt {self.prompt}: {wrong.reason}", answer=said)
 
     def _answer(self, request: Request) -> Answer:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from neuralstream.clock import short_time
 from neuralstream.extract.base import Batch
-from neuralstream.fence import FENCE_CLOSE, FENCE_OPEN, escape_fences, strip_fences
+from neuralstream.fence import fenced, strip_fences
 from neuralstream.types import Part, Turn
 
 __all__ = ["Numbered", "fence", "number_turns", "render_transcript", "render_turn"]
@@ -47,8 +47,8 @@ def render_transcript(turns: Mapping[int, Turn]) -> str:
 
 
 def fence(lines: Sequence[str]) -> str:
-    """Lines between the tags that mark untrusted history; a tag inside is escaped."""
-    return "\n".join((FENCE_OPEN, *map(escape_fences, lines or [_NOTHING]), FENCE_CLOSE))
+    """Lines as quoted text, which says so where there are none."""
+    return fenced(lines or [_NOTHING])
 
 
 def render_turn(number: int, turn: Turn) -> str:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import IO, Any, Literal
 
 from neuralstream.config import LlmSettings
 from neuralstream.errors import InputError
+from neuralstream.files import write_whole
 from neuralstream.llm.base import Request
 
 __all__ = ["Cassette", "Recording", "key_of", "merge", "options_of"]
@@ -165,7 +165,7 @@ class Cassette:
                 kept = [recording for recording in self._found.values() if not recording.concerns(turn_ids)]
                 removed = len(self._found) - len(kept)
                 if removed:
-                    _write(self.path, kept)
+                    write_whole(self.path, (recording.line() for recording in kept))
                     self._refresh()
                 return removed
 
@@ -242,7 +242,7 @@ def merge(paths: Sequence[Path], out: Path) -> int:
         for recording in Cassette(path):
             merged.setdefault(recording.key, recording)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _write(out, [merged[key] for key in sorted(merged)])
+    write_whole(out, (merged[key].line() for key in sorted(merged)))
     return len(merged)
 
 
@@ -259,17 +259,3 @@ def _parse(line: bytes, path: Path) -> Recording:
         return Recording.parse(line)
     except ValueError as error:
         raise InputError(f"{path} has a line that is no recorded answer ({error}): {line[:80]!r}; remove it") from error
-
-
-def _write(path: Path, recordings: Iterable[Recording]) -> None:
-    """Put a new file in the place of the old one, at once."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(recording.line() for recording in recordings)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(path.stat().st_mode if path.exists() else 0o644)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)  # where it could not be put there

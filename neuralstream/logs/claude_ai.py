@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from neuralstream.logs.base import Format, Log, assemble, read_time
-from neuralstream.logs.content import content_text, excerpt
+from neuralstream.logs.content import content_text
 from neuralstream.logs.files import log_files, read_records
 from neuralstream.logs.transcript import Place, Transcript
+from neuralstream.text import excerpt
 from neuralstream.types import Turn
 
 __all__ = ["FORMAT"]

@@ -10,8 +10,9 @@ from typing import Any
 
 from neuralstream.logs.base import stable_id
 from neuralstream.logs.files import decode
+from neuralstream.text import excerpt
 
-__all__ = ["content_text", "excerpt", "record_session", "tool_line"]
+__all__ = ["content_text", "record_session", "tool_line"]
 
 _ARGUMENT_CHARS = 120
 
@@ -31,12 +32,6 @@ def content_text(content: Any) -> str:
             case {"type": "text" | "input_text" | "output_text", "text": str() as text}:
                 texts.append(text)
     return "\n".join(text for text in texts if text.strip()).strip()
-
-
-def excerpt(text: str, limit: int) -> str:
-    """The start of a text on one line, at most `limit` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def record_session(record: Mapping[str, Any], path: Path, line: int, messages: Sequence[Any]) -> str:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from neuralstream.embed.sentence_transformer import require, without_progress_bars
-from neuralstream.embed.vectors import encodable
 from neuralstream.errors import SettingsError
 from neuralstream.retrieve.documents import date_text, embedded_text
 from neuralstream.retrieve.hybrid import Found
+from neuralstream.text import encodable
 from neuralstream.types import Turn
 
 if TYPE_CHECKING:

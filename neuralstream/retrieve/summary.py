@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import ContextOverflowError, MissingPartError
-from neuralstream.fence import FENCE_CLOSE, FENCE_OPEN, escape_fences
+from neuralstream.fence import fenced
 from neuralstream.llm.base import Request
 from neuralstream.tokens import CHARS_PER_TOKEN
 from neuralstream.types import Gem, Summary, Theme, Turn
@@ -100,7 +100,7 @@ def _reduce(lines: Sequence[str], model: LanguageModel, turns: Sequence[str]) ->
 
 def _ask(model: LanguageModel, entries: Sequence[str], task: str, max_tokens: int, turns: Sequence[str]) -> str:
     about = {"prompt": "summary", "turns": turns}
-    return model.answer(Request(f"{_fenced(entries)}\n\n{task}", _SYSTEM, max_tokens=max_tokens, about=about)).text
+    return model.answer(Request(f"{fenced(entries)}\n\n{task}", _SYSTEM, max_tokens=max_tokens, about=about)).text
 
 
 def _turns(sources: Mapping[int, tuple[str, ...]]) -> list[str]:
@@ -112,10 +112,6 @@ def _excerpt(item: Turn | Gem) -> str:
     said, at = (item.transcript, item.at()) if isinstance(item, Turn) else (item.content, item.created_at)
     most = _SOURCE_TOKENS * CHARS_PER_TOKEN
     return f"{at:%Y-%m-%d} {said if len(said) <= most else said[:most] + ' …'}"
-
-
-def _fenced(entries: Sequence[str]) -> str:
-    return "\n".join((FENCE_OPEN, *map(escape_fences, entries), FENCE_CLOSE))
 
 
 def _cite(text: str, sources: Mapping[int, tuple[str, ...]]) -> str:

@@ -25,6 +25,7 @@ from uuid import uuid4
 
 from neuralstream.clock import iso_time, parse_time, short_time, utc_now
 from neuralstream.errors import MissingPartError, StoreError, StoreLockedError
+from neuralstream.files import sync, write_whole
 from neuralstream.store.base import Fingerprint
 from neuralstream.store.schema import SCHEMA_VERSION
 
@@ -32,7 +33,6 @@ __all__ = ["Generation", "StoreFolder"]
 
 _LOCK = "lock"
 _MANIFEST = "store.json"
-_DRAFT = ".draft"
 _PREFIX = "generation-"
 _NEXT = "next"
 
@@ -83,18 +83,14 @@ class StoreFolder:
         """
         for folder, _, files in os.walk(generation.path) if not empty else ():
             for name in files:
-                _sync(Path(folder) / name)
-            _sync(Path(folder))
-        draft = self.path / f"{_MANIFEST}{_DRAFT}"
+                sync(Path(folder) / name)
+            sync(Path(folder))
         written = {
             "schema_version": generation.schema_version,
             "generation": generation.path.name,
             "fingerprint": asdict(generation.fingerprint),
         }
-        draft.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
-        _sync(draft)
-        draft.replace(self.path / _MANIFEST)
-        _sync(self.path)
+        write_whole(self.path / _MANIFEST, [json.dumps(written, indent=2).encode() + b"\n"])
         self.current = generation
         self.sweep()
 
@@ -168,11 +164,3 @@ def _read_manifest(path: Path) -> Generation | None:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} cannot be read ({error}); restore it from a backup of the folder") from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

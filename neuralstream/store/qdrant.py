@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -40,6 +39,7 @@ from neuralstream.store.shared import (
     latest,
     query_text,
 )
+from neuralstream.transport import Address
 
 __all__ = ["IN_MEMORY", "OLDEST_SERVER", "QdrantStore", "open_qdrant", "read_earlier", "rebuild_qdrant"]
 
@@ -279,7 +279,7 @@ def _connect(settings: Settings) -> tuple[QdrantClient, str]:
     if url == IN_MEMORY:
         return QdrantClient(IN_MEMORY), IN_MEMORY
     timeout = math.ceil(settings.store_timeout.total_seconds())
-    address = f"{_without_secrets(url)} (timeout {timeout} s)"
+    address = f"{Address.parse(url).url} (timeout {timeout} s)"
     key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
     # The client's own check of the version would only warn.
     client = QdrantClient(url=url, api_key=key, timeout=timeout, check_compatibility=False)
@@ -295,11 +295,6 @@ def _connect(settings: Settings) -> tuple[QdrantClient, str]:
             raise MissingPartError(f"the Qdrant server at {address} is version {found}; {needed} or later is needed")
         on_error.pop_all()
     return client, address
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 @contextmanager
