@@ -96,19 +96,28 @@ class ReadableMemory:
         user_id: str | None = None,
         as_of: datetime | None = None,
     ) -> list[Hit]:
-        """The newest turns or gems by time, newest first; a hit's score is its time in seconds since 1970."""
+        """The newest turns, or gems that hold, newest first; a hit's score is its time in seconds since 1970.
+
+        Args:
+            limit: most hits.
+            since, until: only what was created within this closed range.
+            session_id: only this session.
+            kind: turns or gems.
+            user_id: whose memory; None is the settings' user.
+            as_of: nothing created later, and the gems that held then; None is now.
+        """
         from neuralstream.retrieve.recency import newest
 
         user = self._user(user_id)
         pending = self.parts.buffer.pending(user)
-        seen_from = self._moment(as_of, user, pending)
         return newest(
             self.parts.store,
             user,
             limit,
             kind=kind,
             since=_utc(since),
-            until=min(_utc(until) or seen_from, seen_from),
+            until=_utc(until),
+            as_of=self._moment(as_of, user, pending),
             session_id=session_id,
             pending=pending,
         )
@@ -128,7 +137,10 @@ class ReadableMemory:
         limit: int = 10,
         user_id: str | None = None,
     ) -> list[Theme]:
-        """What the conversations keep returning to: turns and their gems, largest theme first, with exemplars."""
+        """What the conversations keep returning to: turns and their gems, largest theme first, with exemplars.
+
+        Of gems those that hold today, also where `until` lies in the past.
+        """
         from neuralstream.retrieve.themes import find_themes
 
         if self.settings.worker == "inline":

@@ -67,6 +67,18 @@ def test_an_earlier_moment_sees_what_held_then(memory, week):
     assert SAID[week] in memory.context(ASKED, budget_tokens=2000, as_of=seen_from).text
 
 
+@pytest.mark.parametrize("week", range(3))
+def test_recent_gems_are_those_that_held_at_the_moment(memory, week):
+    """As of a date, what was replaced since is there, and what replaced it is not; the limit counts what holds."""
+    seen_from = MARCH + timedelta(weeks=week, days=3)
+    recent = [hit.text for hit in memory.recent(kind="gem", as_of=seen_from)]
+    assert [text for text in recent if text.startswith("Redis")] == [SAID[week]]
+    assert [hit.text for hit in memory.recent(2, kind="gem", as_of=seen_from)] == recent[:2]
+    assert [hit.text for hit in memory.recent(kind="gem")] == [
+        hit.text for hit in memory.recent(kind="gem", as_of=MARCH + timedelta(weeks=9))
+    ]
+
+
 def test_history_shows_every_version_and_who_said_it(memory):
     """From any version: all of them, oldest first, with what replaced them and the turns that say them."""
     newest = next(gem for gem in memory.gems() if gem.content == SAID[2])

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from neuralstream import InputError, NeuralStream, Settings, StoreMismatchError, Turn
+from neuralstream import InputError, NeuralStream, Settings, StoreMismatchError, Turn, upkeep
 from neuralstream.testing import FakeClock, FakeEmbedder
 
 FACTS = [
@@ -147,3 +147,18 @@ def test_an_export_is_written_whole_or_not_at_all(settings, tmp_path, monkeypatc
             memory.export(path)
         monkeypatch.undo()
     assert path.read_text(encoding="utf-8") == "earlier"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"content": "Redis listens on 6381", "source": "telegram", "importance": "high", "tags": ["fact", "misc"]},
+        {"summary": "Redis moved", "source": {"session_id": "s1", "date": "2026-03-01"}, "importance": 7},
+        {},
+    ],
+)
+def test_whatever_an_earlier_version_wrote_becomes_a_gem(payload):
+    """Fields of another form than the seed's stop no migration."""
+    gem = upkeep._earlier_gem(payload)
+    assert gem.content
+    assert 0 <= gem.importance <= 1

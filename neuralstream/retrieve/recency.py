@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
+from neuralstream.clock import parse_time
 from neuralstream.errors import NotFoundError
 from neuralstream.retrieve.documents import turn_point_id
 from neuralstream.store.base import Where
@@ -13,12 +14,23 @@ from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.types import Gem, Hit, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from neuralstream.store.base import MemoryStore
+    from neuralstream.store.base import MemoryStore, Record
     from neuralstream.types import GemTag
 
-__all__ = ["HALF_LIFE", "SHORT_ID", "find_gem", "list_gems", "newest", "present", "recency", "session_turns", "within"]
+__all__ = [
+    "HALF_LIFE",
+    "SHORT_ID",
+    "find_gem",
+    "holds",
+    "list_gems",
+    "newest",
+    "present",
+    "recency",
+    "session_turns",
+    "within",
+]
 
 HALF_LIFE = timedelta(days=30)
 """Age at which something is half as recent as what was just said."""
@@ -34,6 +46,22 @@ def recency(created_at: datetime, as_of: datetime) -> float:
     return float(0.5 ** (max(as_of - created_at, timedelta()) / HALF_LIFE))
 
 
+def holds(payload: Mapping[str, Any], as_of: datetime) -> bool:
+    """Whether a stored gem held at a moment; a turn always does.
+
+    Args:
+        payload: with `kind` and `status` and, under `data`, `valid_from` and `valid_until`.
+        as_of: the moment.
+    """
+    if payload["kind"] != "gem":
+        return True
+    data = payload.get("data", {})
+    begins, ends = data.get("valid_from"), data.get("valid_until")
+    if begins is not None and parse_time(begins) > as_of:
+        return False
+    return payload["status"] == "active" or (ends is not None and parse_time(ends) > as_of)
+
+
 def newest(
     store: MemoryStore,
     user_id: str,
@@ -42,10 +70,11 @@ def newest(
     kind: Literal["turn", "gem"] = "turn",
     since: datetime | None = None,
     until: datetime | None = None,
+    as_of: datetime | None = None,
     session_id: str | None = None,
     pending: Sequence[Turn] = (),
 ) -> list[Hit]:
-    """The newest turns or active gems, newest first, ordered before the limit.
+    """The newest turns, or gems that hold, newest first, ordered before the limit.
 
     Args:
         store: holds what is indexed.
@@ -53,6 +82,7 @@ def newest(
         limit: most hits.
         kind: turns or gems.
         since, until: only what was created within this closed range.
+        as_of: nothing created later, and gems that held at this moment; None is the present.
         session_id: only this session.
         pending: turns that are captured and not stored yet.
 
@@ -64,10 +94,10 @@ def newest(
         kind=kind,
         session_ids=() if session_id is None else (session_id,),
         since=since,
-        until=until,
-        status="active" if kind == "gem" else None,
+        until=min((moment for moment in (until, as_of) if moment), default=None),
+        status="active" if kind == "gem" and as_of is None else None,
     )
-    records = store.newest(GEMS if kind == "gem" else TURNS, where, limit) if limit > 0 else []
+    records = _newest_that_hold(store, GEMS if kind == "gem" else TURNS, where, limit, as_of)
     read = Gem.from_dict if kind == "gem" else Turn.from_dict
     items: dict[str, Turn | Gem] = {}
     if kind == "turn":
@@ -77,6 +107,20 @@ def newest(
         items[Hit(item, 0.0).id] = item
     hits = [Hit(item, item.created_at.timestamp()) for item in items.values() if item.created_at is not None]
     return sorted(hits, key=lambda hit: (-hit.score, -_index(hit.item), hit.id))[: max(limit, 0)]
+
+
+def _newest_that_hold(
+    store: MemoryStore, collection: str, where: Where, limit: int, as_of: datetime | None
+) -> list[Record]:
+    """However many versions were superseded since."""
+    asked = max(limit, 0)
+    while asked:
+        records = store.newest(collection, where, asked)
+        kept = [record for record in records if as_of is None or holds(record.payload, as_of)]
+        if len(kept) >= limit or len(records) < asked:
+            return kept[:limit]
+        asked *= 4
+    return []
 
 
 def present(store: MemoryStore, user_id: str, now: datetime, *, pending: Sequence[Turn] = ()) -> datetime:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from neuralstream.clock import parse_time
 from neuralstream.retrieve import semantic, substring
 from neuralstream.retrieve.bm25 import FIELDS, session_scores
 from neuralstream.retrieve.documents import EXCHANGE
 from neuralstream.retrieve.features import BEFORE, OF_EXCHANGES, Candidate
+from neuralstream.retrieve.recency import holds
 from neuralstream.store.base import Bm25, Nearest, Ranked, Where
 from neuralstream.store.schema import GEMS
 from neuralstream.types import Gem, Turn
@@ -143,7 +143,7 @@ class StoredPoints:
                 items[record.id] = read(record.payload["data"])
             places[record.id] = record.payload if self._collection == GEMS else _place(record.payload)
         found = (Candidate(point, places[point]) for point in ids if point in places)
-        return [one for one in found if self._counts(one.payload)]
+        return [one for one in found if holds(one.payload, self._question.query.as_of)]
 
     def items(self, ids: Sequence[str]) -> dict[str, Turn | Gem]:
         """See Source."""
@@ -241,16 +241,6 @@ class StoredPoints:
         points = self._store.scroll(self._collection, where, keys=_SAID) if needle else ()
         scored = (Ranked(point.id, substring.score(needle, point.payload["data"])) for point in points)
         return sorted((hit for hit in scored if hit.score > 0), key=_best_first)
-
-    def _counts(self, payload: Mapping[str, Any]) -> bool:
-        """Whether a gem held at the query's moment; a turn always counts."""
-        if payload["kind"] != "gem":
-            return True
-        as_of, data = self._question.query.as_of, payload.get("data", {})
-        begins, ends = data.get("valid_from"), data.get("valid_until")
-        if begins is not None and parse_time(begins) > as_of:
-            return False
-        return payload["status"] == "active" or (ends is not None and parse_time(ends) > as_of)
 
 
 def _place(payload: Mapping[str, Any]) -> Mapping[str, Any]:
