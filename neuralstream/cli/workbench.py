@@ -78,7 +78,9 @@ def evaluate(
 
 @notebooks.command("run")
 def run_notebook(
-    notebook: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="An .ipynb file.", dir_okay=False)],
+    notebook: Annotated[
+        Path, typer.Argument(metavar="NOTEBOOK", help="An .ipynb file, or a shipped one's name.", dir_okay=False)
+    ],
     values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", hidden=True)] = None,
     names: Annotated[
         list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter; repeatable.")

@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 
 from neuralstream.errors import SettingsError
 from neuralstream.extract.schemas import SCHEMAS
+from neuralstream.shipped import SHIPPED
 
 __all__ = ["VARIABLES", "Prompt", "Rendered", "list_prompts", "load_prompt", "parse_prompt"]
 
@@ -211,18 +212,11 @@ def _files(folder: Path | None) -> dict[str, Path]:
         raise SettingsError(f"there is no folder {folder} with prompts; create it, or unset extract.prompts")
     return {
         file.stem: file
-        for place in (_shipped(), folder)
+        for place in (SHIPPED / "prompts", folder)
         if place is not None
         for file in sorted(place.glob("*.md"))
         if file.stem != _NOT_A_PROMPT
     }
-
-
-def _shipped() -> Path:
-    """Inside the package where it was installed from a wheel, beside it in a checkout."""
-    package = Path(__file__).parents[1]
-    installed = package / "_prompts"
-    return installed if installed.is_dir() else package.parent / "prompts"
 
 
 def _read(file: Path) -> str:

