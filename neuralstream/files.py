@@ -11,7 +11,7 @@ __all__ = ["sync", "write_whole"]
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file beside its place, to the disk, and rename it: a reader, and a crash, find the old one or the new one.
+    """Write a file beside its place, to the disk, and rename it: readers and crashes find the old one or the new one.
 
     Raises:
         OSError: it cannot be written; the old one stays, and nothing is left beside it.

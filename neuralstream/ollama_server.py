@@ -84,7 +84,7 @@ class OllamaServer:
             ) from error
         except (ValueError, TypeError) as error:
             raise OllamaError(
-                f"{self.where} answered with something else than Ollama does: {str(error)[:200]}"
+                f"{self.where} answered with something else than Ollama does: {str(error)[:200]}; check ollama_url"
             ) from error
 
     def show(self) -> Any:

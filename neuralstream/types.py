@@ -184,7 +184,9 @@ class Turn:
                 source=data.get("source"),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"not a turn: {type(error).__name__} {error} in {str(data)[:120]}") from error
+            raise InputError(
+                f"not a turn: {type(error).__name__} {error} in {str(data)[:120]}; write it as Turn.to_dict does"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,7 @@ class Gem:
 
     def __post_init__(self) -> None:
         if not self.content.strip():
-            raise InputError(f"gem {self.gem_id} has no content")
+            raise InputError(f"gem {self.gem_id} has no content; let it say something")
         for name in ("importance", "confidence"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"a gem's {name} lies between 0 and 1, got {getattr(self, name)}")
@@ -311,7 +313,9 @@ class Gem:
                     known[name] = tuple(known[name])
             return cls(**known)
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"not a gem: {type(error).__name__} {error} in {str(data)[:120]}") from error
+            raise InputError(
+                f"not a gem: {type(error).__name__} {error} in {str(data)[:120]}; write it as Gem.to_dict does"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

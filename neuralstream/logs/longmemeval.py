@@ -124,7 +124,9 @@ def _question(history: _History) -> Question:
     try:
         text, category = str(record["question"]), str(record["question_type"])
     except KeyError as error:
-        raise LogFormatError(f"record {history.name} is not a LongMemEval question: it has no {error}") from error
+        raise LogFormatError(
+            f"record {history.name} is not a LongMemEval question: it has no {error}; take it out"
+        ) from error
     return Question(
         query_id=history.name,
         text=text,

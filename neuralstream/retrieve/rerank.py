@@ -194,7 +194,9 @@ def _load(folder: Path) -> Any:
         with without_progress_bars():
             model = CrossEncoder(str(folder), device="cpu", local_files_only=True)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise SettingsError(f"retrieval.reranker: {folder} cannot be loaded as a cross-encoder: {error}") from error
+        raise SettingsError(
+            f"retrieval.reranker: {folder} cannot be loaded as a cross-encoder: {error}; save it anew"
+        ) from error
     if model.num_labels != 1:
         raise SettingsError(
             f"retrieval.reranker: the model in {folder} gives a pair {model.num_labels} scores; name one that gives 1"

@@ -305,7 +305,9 @@ class EdgeStore:
             try:
                 return call(self._shards[collection])
             except Exception as error:  # the engine raises bare Exception, and TypeError for text that is not Unicode
-                raise StoreError(f"the embedded store could not {doing}: {str(error)[:300]}") from error
+                raise StoreError(
+                    f"the embedded store could not {doing}: {str(error)[:300]}; `neuralstream doctor` looks at it"
+                ) from error
 
 
 @contextmanager

@@ -309,7 +309,7 @@ def _explained(address: str) -> Iterator[None]:
         ) from error
     except (ApiException, QdrantException, UnicodeEncodeError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise StoreError(f"the Qdrant server at {address} refused: {reason}") from error
+        raise StoreError(f"the Qdrant server at {address} refused: {reason}; its log says more") from error
 
 
 def _request(ranking: Ranking, *, tunable: bool) -> models.QueryRequest:

