@@ -210,8 +210,8 @@ def _check(gems: Sequence[Gem], batch: LeasedBatch) -> None:
         outside = [turn_id for turn_id in gem.source_turns if turn_id not in known]
         if outside or not gem.source_turns:
             raise ExtractionError(
-                f"gem {gem.content[:60]!r} cites {outside or 'no turn'}, not turns of its batch; let the extractor cite "
-                "those alone"
+                f"gem {gem.content[:60]!r} cites {outside or 'no turn'}, not turns of its batch; let the extractor "
+                "cite those alone"
             )
         if (gem.user_id, gem.source.session_id) != tuple(batch.session):
             raise ExtractionError(
