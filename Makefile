@@ -5,21 +5,22 @@ BIN := .venv/bin
 DATASET ?= workdays@dev
 OUT ?= reports/runs/demo
 LOGS ?= datasets/workdays
+TESTS ?= # more of pytest's options: make test TESTS="-n 2 -p randomly_seed=1"
 
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-all lint integrations eval notebooks lab docs reports bench validate clean
+.PHONY: demo test test-all lint integrations eval notebooks lab docs reports bench acceptance validate clean
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
 	$(BIN)/neuralstream notebook run notebooks/02_compare_retrievers.ipynb --out $(OUT) -p dataset $(DATASET) -p out $(OUT)
 
 test: lint  ## lint, types, import contracts and the fast tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
 
 test-all: lint  ## the slow tests too
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -m "" $(TESTS)
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .
@@ -58,6 +59,9 @@ reports: .venv/all.done  ## measure the shipped sets anew, and put the tables in
 
 bench: .venv/dev.done  ## measure speed, memory and disk anew; `python -m benchmarks --long` goes to a million turns
 	$(BIN)/python -m benchmarks
+
+acceptance: .venv/dev.done  ## show every promise with its figure, and write reports/acceptance.md; an hour and more
+	$(BIN)/python -m acceptance
 
 validate: .venv/all.done  ## compute what the data set's datasheet claims
 	$(BIN)/neuralstream datasets validate workdays

@@ -1,0 +1,1 @@
+"""What NeuralStream promises, line by line, each shown by a run: `make acceptance`."""
