@@ -40,7 +40,7 @@ def sweep(
     A configuration that fails stops no other: it is reported at the end, with exit code 1, and tried again next time.
     """
     from neuralstream.workbench import sweep as workbench
-    from neuralstream.workbench.sweep_report import best_rows, report
+    from neuralstream.workbench.sweep_report import brief_rows, report
 
     with progress() as shown:
 
@@ -52,17 +52,18 @@ def sweep(
     if as_json:
         print_json(found)
     else:
-        columns, *rows = best_rows(found)
+        columns, *rows = brief_rows(found)
         print_table(columns, rows[:_SHOWN])
-        if len(rows) > _SHOWN:
-            note(f"{len(rows) - _SHOWN} more, and every mode, in {out / 'summary.md'}")
+        more = f"{len(rows) - _SHOWN} more cells, " if len(rows) > _SHOWN else ""
+        note(f"{more}every measure and mode: {out / 'summary.md'}")
     for name, waits in done.passed_over.items():
         note(f"sweep {name} was passed over: {waits} is not there")
     note(f"{len(done.cells)} cells in {out}, {done.ran} run just now, in {_duration(done.seconds)}")
     for digest, error in done.failed.items():
         note(f"FAILED {digest}: {error}")
     if done.failed:
-        note(f"{len(done.failed)} cells failed; {out / 'failed'} says more, and the next run tries them again")
+        cells = "1 cell" if len(done.failed) == 1 else f"{len(done.failed)} cells"
+        note(f"{cells} failed; {out / 'failed'} says more, and the next run tries again")
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from neuralstream.errors import InputError
 from neuralstream.llm.cassette import Cassette
+from neuralstream.workbench.report import set_options
 
 if TYPE_CHECKING:
+    from neuralstream.config import Settings
     from neuralstream.workbench.datasets import Dataset
 
-__all__ = ["answers_of", "asked_as", "users_covered"]
+__all__ = ["answers_of", "asked_as", "how_to_record", "users_covered"]
 
 _FOLDER = "answers"
+
+_PACKAGED = "sentence-transformers:all-MiniLM-L6-v2"
 
 
 def answers_of(dataset: Dataset) -> Path | None:
@@ -59,3 +64,24 @@ def asked_as(cassette: Path) -> dict[str, Any]:
         "llm.cassette": str(cassette),
         **{f"llm.{name}": value for name, value in options},
     }
+
+
+def how_to_record(spec: str, mode: str, settings: Settings) -> str:
+    """What is missing, and the command that asks a server for it, to be followed where these settings were replayed.
+
+    Args:
+        spec: of the data set whose turns are distilled.
+        mode: that the command is to measure, too.
+        settings: which replay.
+    """
+    server: dict[str, Any] = {"llm": {**settings.llm.model_dump(mode="json"), "mode": "record"}}
+    if settings.ollama_url is None:
+        # A server for the one is a server for the other, unless the embedder is named.
+        server["ollama_url"] = "http://localhost:11434"
+        server["embedding"] = settings.embedding if ":" in settings.embedding else _PACKAGED
+    given = " ".join(f"--set {shlex.quote(one)}" for one in set_options(settings.model_dump(mode="json") | server))
+    return (
+        f"{settings.llm.cassette} lacks answers of {settings.gem_model} to prompt {settings.extract.prompt}. Record them "
+        "from a server that has this model, and run this again (prompts/README.md: with a model of your own):\n"
+        f"  neuralstream eval --dataset {spec} --lane gems --modes {mode} {given} --out reports/runs/recorded"
+    )

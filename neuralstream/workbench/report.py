@@ -31,6 +31,7 @@ __all__ = [
     "markdown",
     "markdown_table",
     "p_text",
+    "set_options",
     "verdict_rows",
     "write_markdown",
 ]
@@ -243,11 +244,11 @@ def _command(run: Run) -> str:
     if data["split"] and not data["shipped"]:
         spec += f"@{data['split']}"
     modes, lanes = ",".join(asked["modes"]), ",".join(asked["lanes"])
-    given = "".join(f" --set {shlex.quote(text)}" for text in _set_options(run.manifest["settings"]))
+    given = "".join(f" --set {shlex.quote(text)}" for text in set_options(run.manifest["settings"]))
     return f"neuralstream eval --dataset {spec} --modes {modes} --lane {lanes}{given} --out DIR"
 
 
-def _set_options(settings: Mapping[str, Any]) -> list[str]:
+def set_options(settings: Mapping[str, Any]) -> list[str]:
     """`name=value` for every recorded setting that is not the default; folders of this machine left out."""
     defaults = Settings().model_dump(mode="json")
     found = []

@@ -19,6 +19,7 @@ Paths in the file are relative to its folder. A name that is unknown is refused,
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -216,7 +217,9 @@ def _part_placed(part: SweepPart, folder: Path) -> SweepPart:
 
 
 def _beside(name: str, value: Any, folder: Path) -> Any:
-    return str(folder / Path(value).expanduser()) if name in _PATHS and isinstance(value, str) else value
+    if name not in _PATHS or not isinstance(value, str):
+        return value
+    return os.path.normpath(folder / Path(value).expanduser())
 
 
 def _explained(error: ValidationError) -> Iterator[str]:

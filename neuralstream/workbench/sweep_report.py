@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from neuralstream.workbench.runs import Run
     from neuralstream.workbench.sweep import Sweep
 
-__all__ = ["best_rows", "mode_rows", "report"]
+__all__ = ["best_rows", "brief_rows", "mode_rows", "report"]
 
 _NAME = "sweep.json"
 _DIGITS = 6
 _SHOWN = ("R@5", "nDCG@10", "evidence@500", "evidence@1000", "evidence@2000")
-_COSTS = ("gems_per_100_turns", "calls", "tokens")
+_CALLS = "calls"
+_COSTS = ("gems_per_100_turns", _CALLS, "tokens")
 _POLICY = ("mean lag in turns", "left undistilled")
 """What `policy_metrics` says of a cell whose conversations were lived under a simulated host."""
 
@@ -68,6 +69,17 @@ def report(done: Sweep) -> dict[str, Any]:
 def best_rows(found: Mapping[str, Any]) -> list[list[Any]]:
     """A header, then a row per cell, best first: what it varied, its key figures under the mode it would serve."""
     return _table(found, found["against_best"], compared=True)
+
+
+def brief_rows(found: Mapping[str, Any]) -> list[list[Any]]:
+    """Of `best_rows` what a terminal has room for: what varied, the measure, calls where they differ, the verdict."""
+    columns, *rows = best_rows(found)
+    kept = {"cell", *_varied(found), found["measure"], f"95 % of {found['measure']}", *_POLICY}
+    kept |= {"to the best", "p (Holm)", "verdict"}
+    if _CALLS in columns and len({row[columns.index(_CALLS)] for row in rows}) > 1:
+        kept.add(_CALLS)
+    places = [place for place, name in enumerate(columns) if name in kept]
+    return [[line[place] for place in places] for line in (columns, *rows)]
 
 
 def mode_rows(found: Mapping[str, Any]) -> list[list[Any]]:
@@ -124,7 +136,7 @@ def _against_best(best: Sequence[dict[str, Any]], runs: Sequence[Run], lane: str
 
 def _table(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, compared: bool) -> list[list[Any]]:
     cells = {cell["digest"]: cell for cell in found["cells"]}
-    varied = list(dict.fromkeys(name for cell in found["cells"] for name in cell["varied"]))
+    varied = _varied(found)
     measure = found["measure"]
     shown = [name for name in dict.fromkeys((measure, *_SHOWN)) if any(name in row["overall"] for row in rows)]
     lived = any(cell["policy"] for cell in found["cells"])
@@ -143,6 +155,11 @@ def _table(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, compa
         ]
         table.append(line + (_said(row.get("against_best")) if compared else []))
     return table
+
+
+def _varied(found: Mapping[str, Any]) -> list[str]:
+    """Settings that any sweep of the file varies, in its order."""
+    return list(dict.fromkeys(name for cell in found["cells"] for name in cell["varied"]))
 
 
 def _policy(policy: Mapping[str, Any] | None) -> list[Any]:

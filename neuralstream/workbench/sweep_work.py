@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from neuralstream.config import Settings
-from neuralstream.errors import InputError
+from neuralstream.errors import CassetteMissError, InputError
 from neuralstream.workbench import datasets
 from neuralstream.workbench.evaluate import evaluate
 from neuralstream.workbench.prepared import prepared_memory
+from neuralstream.workbench.recorded import how_to_record
 from neuralstream.workbench.report import write_markdown
 from neuralstream.workbench.runs import pretty, write_text
 from neuralstream.workbench.shared_answers import SharedAnswers
@@ -143,7 +144,10 @@ def _run(work: Work, cell: Cell, prepared: Prepared) -> None:
 
 
 def _failed(work: Work, cell: Cell, error: Exception) -> Outcome:
-    said = str(error) or type(error).__name__
+    if isinstance(error, CassetteMissError):
+        said = how_to_record(work.spec, cell.settings.retrieval.mode, cell.settings)
+    else:
+        said = str(error) or type(error).__name__
     about = {
         "digest": cell.digest,
         "sweep": cell.sweep,

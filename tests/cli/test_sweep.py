@@ -1,9 +1,11 @@
 """`neuralstream sweep`."""
 
 import json
+import shlex
 
 import pytest
 
+from neuralstream.testing import ScriptedChat, ScriptedOllama
 from neuralstream.types import Turn
 
 SAID = [
@@ -78,3 +80,34 @@ def test_what_is_passed_over_is_told(cli, file):
     ran = cli("sweep", file, "--out", "out", "--jobs", 1)
     assert ran.code == 0
     assert "sweep b was passed over" in ran.err
+
+
+def test_answers_that_are_not_recorded_come_with_the_command_that_records_them(cli, file, tmp_path):
+    """A prompt without recorded answers fails by its name; the command that is printed mends it, as it stands."""
+    settings = "{extract.extractor: llm, llm.mode: replay, llm.cassette: answers.jsonl, extract.history_turns: 2}"
+    rules, prompts = "{name: a, grid: {extract.extractor: [extractive]}}", "grid: {extract.prompt: [minimal]}"
+    file.write_text(
+        f"dataset: {tmp_path / 'set'}\nmodes: [hybrid]\n"
+        f"sweeps: [{rules}, {{name: b, settings: {settings}, {prompts}}}]\n"
+    )
+    ran = cli("sweep", file, "--out", "out", "--jobs", 1)
+    assert ran.code == 1
+    assert f"{tmp_path / 'answers.jsonl'} lacks answers of qwen3 to prompt minimal" in ran.err
+    assert "1 cell failed" in ran.err
+    (command,) = [line for line in ran.err.splitlines() if line.startswith("  neuralstream eval")]
+    with ScriptedOllama({"qwen3": ScriptedChat()}) as server:
+        recorded = cli(*shlex.split(command.replace("http://localhost:11434", server.url))[1:])
+    assert (recorded.code, recorded.err.count("recorded")) == (0, 1)
+    again = cli("sweep", file, "--out", "out", "--jobs", 1)
+    assert again.code == 0
+    assert {row["extract.prompt"] for row in again.rows} == {"", "minimal"}
+
+
+def test_the_printed_table_is_short(cli, file, tmp_path):
+    """It holds what varied, the measure and the verdict; every measure is in the summary, which is named."""
+    ran = cli("sweep", file, "--out", "out", "--jobs", 1)
+    assert list(ran.rows[0]) == [
+        *("cell", "batch_size", "evidence@1000", "95 % of evidence@1000", "to the best", "p (Holm)", "verdict"),
+    ]
+    assert "every measure and mode: out/summary.md" in ran.err
+    assert "evidence@500" in (tmp_path / "out" / "summary.md").read_text()
