@@ -1,20 +1,27 @@
 """Forgetting that proves itself: what is named is removed everywhere it was kept, then everything is asked again.
 
-By hand, or once a day what is older than `retention`.
+By hand, or once a day what is older than `retention`. What is to go is written down first, in the data folder: a
+process that is killed meanwhile leaves it to the next one, because half a session must not be read, nor its words lie
+where nobody would look for them any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args
+from uuid import uuid4
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.clock import iso_time, parse_time
 from neuralstream.embed.cache import CachedEmbedder
-from neuralstream.errors import InputError, NotFoundError
+from neuralstream.errors import InputError, MissingPartError, NotFoundError
 from neuralstream.extract.chains import stands_for, without
+from neuralstream.files import write_whole
 from neuralstream.indexing import texts_of, turn_point_id
 from neuralstream.llm.cassette import Cassette
 from neuralstream.retrieve.recency import find_gem
@@ -25,7 +32,12 @@ from neuralstream.types import Gem, Mode, Turn
 if TYPE_CHECKING:
     from neuralstream.parts import Parts
 
-__all__ = ["Forgotten", "Retention", "forget"]
+__all__ = ["Forgotten", "Retention", "finish_forgetting", "forget"]
+
+_log = logging.getLogger(__name__)
+
+_UNFINISHED = "forgetting-"
+"""How the names of files begin that say what is being forgotten, and nothing of what it said."""
 
 _PROBES = 20
 """Forgotten texts that are searched for again, in every mode."""
@@ -79,6 +91,12 @@ class _Doomed:
     gems: tuple[Gem, ...]
     whole_sessions: tuple[SessionKey, ...] = ()
 
+    @property
+    def touched(self) -> list[str]:
+        """Sessions that lose something, sorted."""
+        some = {turn.session_id for turn in self.turns} | {gem.source.session_id for gem in self.gems}
+        return sorted(some | {session.session_id for session in self.whole_sessions})
+
 
 def forget(
     parts: Parts,
@@ -110,7 +128,30 @@ def forget(
             doomed = _sessions(parts, user, f"everything of user {user}", sessions, everything=True)
         if not (doomed.turns or doomed.gems or doomed.whole_sessions):
             return Forgotten(doomed.what)
-        return _prove(parts, doomed, _remove(parts, doomed))
+        moment = parse_time(before).isoformat() if before else None
+        told = {"gem_id": gem_id, "session_id": session_id, "user_id": user, "before": moment}
+        with _written_down(parts, told, doomed.touched):
+            return _prove(parts, doomed, _remove(parts, doomed))
+
+
+def finish_forgetting(parts: Parts) -> None:
+    """Finish what a process that was killed had begun to forget; where a part is down, the next start does."""
+    for path in sorted(parts.settings.home.glob(f"{_UNFINISHED}*.json")):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        touched, before = told.pop("touched"), told.pop("before")
+        _log.info("finishing to forget what %s names", path)
+        try:
+            with suppress(NotFoundError):  # all but what was made of it is gone
+                forget(parts, before=parse_time(before) if before else None, **told)
+            with parts.worker.paused():
+                for session_id in touched:
+                    parts.indexer.refresh(told["user_id"], session_id)
+                parts.store.purge()
+                parts.buffer.purge()
+        except MissingPartError as error:
+            _log.warning("something is still to be forgotten, at the next start: %s", error)
+        else:
+            path.unlink(missing_ok=True)
 
 
 class Retention:
@@ -153,32 +194,45 @@ def _before(parts: Parts, user: str, moment: datetime) -> _Doomed:
     return _Doomed(user, f"everything of user {user} before {iso_time(moment)}", turns, gems)
 
 
-def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
-    user = doomed.user_id
-    touched = {turn.session_id for turn in doomed.turns} | {gem.source.session_id for gem in doomed.gems}
-    whole = {session.session_id for session in doomed.whole_sessions}
+@contextmanager
+def _written_down(parts: Parts, told: dict[str, str | None], touched: list[str]) -> Iterator[None]:
+    """Have it finished by the next start where this process does not."""
+    parts.settings.home.mkdir(parents=True, exist_ok=True)
+    path = parts.settings.home / f"{_UNFINISHED}{uuid4().hex}.json"
+    write_whole(path, [json.dumps(told | {"touched": touched}).encode()])
+    yield
+    path.unlink(missing_ok=True)
 
-    # First of all: once the texts are gone, nobody could say any more which vectors are theirs.
+
+def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
+    """Remove it, last of all from the stores: what follows from it could not be told any more once it is gone."""
+    user = doomed.user_id
     vectors = _forget_vectors(parts, doomed)
+    cassette = _cassette(parts)
+    answers = cassette.forget(_distilled(doomed)) if cassette is not None else 0
     buffered = sum(parts.buffer.forget_session(session) for session in doomed.whole_sessions)
-    for session_id in sorted(touched - whole):
+    whole = {session.session_id for session in doomed.whole_sessions}
+    for session_id in sorted({*doomed.touched} - whole):
         gone = [turn.turn_id for turn in doomed.turns if turn.session_id == session_id]
         buffered += parts.buffer.forget_turns(SessionKey(user, session_id), gone)
 
-    parts.store.delete(GEMS, Where(user, ids=tuple(gem.gem_id for gem in doomed.gems)))
-    parts.store.delete(TURNS, Where(user, ids=_point_ids(doomed.turns)))
-    # What stays beside it holds its words too: neighbours, the session's stretches, other gems' evidence.
-    for session_id in sorted(touched):
-        parts.indexer.refresh(user, session_id)
-    ids = {turn.turn_id for turn in doomed.turns}
-    left = {gem.gem_id: gem for gem in _gems(parts, Where(user))}
+    turn_ids, gem_ids = {turn.turn_id for turn in doomed.turns}, {gem.gem_id for gem in doomed.gems}
+    left = {gem.gem_id: gem for gem in _gems(parts, Where(user)) if gem.gem_id not in gem_ids}
     changed = {gem.gem_id: gem for gem in without(list(left.values()), doomed.gems)}
     parts.indexer.index_gems(
-        [_without_evidence(gem, ids) for gem in (left | changed).values() if gem.gem_id in changed or _cites(gem, ids)]
+        [
+            _without_evidence(gem, turn_ids)
+            for gem in (left | changed).values()
+            if gem.gem_id in changed or _cites(gem, turn_ids)
+        ]
     )
+    parts.store.delete(GEMS, Where(user, ids=tuple(sorted(gem_ids))))
+    parts.store.delete(TURNS, Where(user, ids=_point_ids(doomed.turns)))
+    # What stays beside it holds its words too: neighbours, the session's stretches.
+    for session_id in doomed.touched:
+        parts.indexer.refresh(user, session_id)
     parts.graph.drop(user)
     parts.retriever.drop()
-    cassette = _cassette(parts)
     return Forgotten(
         doomed.what,
         turns=len(doomed.turns),
@@ -186,7 +240,7 @@ def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:
         sessions=len(doomed.whole_sessions),
         buffered=buffered,
         vectors=vectors,
-        answers=cassette.forget(_distilled(doomed)) if cassette is not None else 0,
+        answers=answers,
     )
 
 

@@ -52,7 +52,7 @@ class NeuralStream(ReadableMemory):
         embedder: Embedder | None = None,
         extractor: Extractor | None = None,
     ) -> None:
-        from neuralstream.forgetting import Retention
+        from neuralstream.forgetting import Retention, finish_forgetting
         from neuralstream.parts import open_parts
         from neuralstream.upkeep import DiskLimit
 
@@ -68,6 +68,7 @@ class NeuralStream(ReadableMemory):
         self._mine: set[SessionKey] = set()
         self._retention = Retention(self.parts)
         self._closed = False
+        finish_forgetting(self.parts)
         if self.settings.worker == "thread":
             self.parts.worker.start()
 

@@ -150,6 +150,22 @@ def test_forgetting_that_was_interrupted_leaves_no_vector(memory, monkeypatch):
     assert not memory.parts.embedder.holds(texts)
 
 
+@pytest.mark.parametrize("step", ["buffer.forget_session", "store.delete", "indexer.refresh", "buffer.purge"])
+def test_forgetting_that_was_interrupted_is_finished_by_the_next_start(memory, settings, monkeypatch, step):
+    """Nothing of the session is read again or lies on disk; told again before that, its words would stay there."""
+    part, name = step.split(".")
+    monkeypatch.setattr(getattr(memory.parts, part), name, lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        memory.forget(session_id="s1", user_id="ada")
+    monkeypatch.undo()
+    memory.close()
+    with NeuralStream(settings, clock=FakeClock("2026-06-01T00:00:00Z"), embedder=memory.parts.embedder) as again:
+        assert (again.thread("s1", user_id="ada"), len(again.thread("s2", user_id="ada"))) == ([], 7)
+        assert again.capture(Turn.exchange("again", "yes", session_id="s1", user_id="ada", turn_id="ada-s1-0"))
+    assert on_disk(memory) == []
+    assert not list(settings.home.glob("forgetting-*"))
+
+
 def test_forgetting_a_session_forgets_its_recorded_answers(memory, recorded):
     """What the model answered about its turns is gone from the cassette, and that is proved."""
     result = memory.forget(session_id="s1", user_id="ada")
