@@ -1,19 +1,80 @@
 """Documentation that is made from the code stays as the code is, and links lead somewhere."""
 
 import importlib.util
+import json
 import re
+import shlex
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args, get_type_hints
 
 import pytest
 import typer
 
 from neuralstream.cli import app
-from neuralstream.config import setting_facts
+from neuralstream.config import Settings, setting_facts
 from neuralstream.extract.prompts import VARIABLES, list_prompts
 from neuralstream.extract.schemas import SCHEMAS
+from neuralstream.workbench.datasets import load, stats
+from neuralstream.workbench.gate import Broken
+from neuralstream.workbench.metrics import score_gems, score_turns
+from neuralstream.workbench.policy import policy_metrics
+from neuralstream.workbench.reference_gems import Agreement
+from neuralstream.workbench.scoring import dataset_facts, gem_facts
+from neuralstream.workbench.stats import Verdict
+from neuralstream.workbench.thematic import Match, Scored
+from neuralstream.workbench.timeline import Timeline
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "prompts" / "README.md"])
+REPORTS = sorted((ROOT / "reports").glob("*.md"))
+
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
+PLACES = "acceptance|benchmarks|datasets|docs|integrations|neuralstream|notebooks|prompts|reports|tests"
+MADE_BY_RUNNING = "reports/runs/"
+FIGURE = re.compile(r"(?<![\w.@/,-])(?:\d+ of \d+|\d*\.\d{3}|\d{3,}(?:,\d{3})*)(?![\w.]\d|\w|%)")
+BUDGETS = {"500", "1000", "1,000", "2000", "2,000"}
+
+
+def _name(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def _blocks(page, *languages):
+    """What stands in fences of these languages, without its indent."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        re.sub(f"(?m)^{found['indent']}", "", found["body"])
+        for found in FENCE.finditer(text)
+        if found["language"] in languages
+    ]
+
+
+def _prose(page):
+    """Paragraphs without fences, tables and comments, each on one line."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = re.sub(r"<!-- table:.*?<!-- end of table -->|<!--.*?-->|^\|.*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    items = re.split(r"\n\s*\n|\n(?=\s*[-*] )", text)
+    return [" ".join(item.split()) for item in items if item.strip()]
+
+
+def _parse(command, words, parent=None):
+    """Read a command line as the program would, without running anything."""
+    context = command.make_context(command.name, list(words), parent=parent)
+    rest = [*context._protected_args, *context.args] if hasattr(command, "commands") else []
+    if rest:
+        _, child, words = command.resolve_command(context, rest)
+        _parse(child, words, context)
+
+
+def _wrong(line, allowed=()):
+    """What the program would say of a command line; None where it would begin."""
+    try:
+        _parse(typer.main.get_command(app), shlex.split(line.partition(" >")[0], comments=True)[1:])
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what a reader would meet
+        return None if type(error).__name__ in allowed else f"{line}: {getattr(error, 'message', '') or error!r}"
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +130,28 @@ def test_every_prompt_is_documented():
     assert all(field in page for schema in SCHEMAS.values() for field in schema.fields)
 
 
+def test_every_measure_is_explained():
+    """Each key that a run's metrics.json can have, and each of a page of themes, is in docs/metrics.md."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    metered = SimpleNamespace(cost=Counter(), gems=lambda _: [], valid_answers=1.0)
+    keys = {
+        *score_turns([], {"t1"}),
+        *score_gems([], {"t1"}),
+        *gem_facts([], metered, [], 1),
+        *Agreement((), ()).scores(),
+        *dataset_facts(load("workdays@nils")),
+        *policy_metrics(Timeline()),
+        *policy_metrics(Timeline())["lag_turns"],
+        *Match._fields,
+        *(name for name in Scored._fields if name not in {"name", "matches"}),
+    }
+    for file in (ROOT / MADE_BY_RUNNING).rglob("metrics.json"):
+        keys.update(json.loads(file.read_text(encoding="utf-8")))
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
+    assert [word for word in get_args(Verdict) if word not in page] == []
+    assert [rule for rule in get_args(get_type_hints(Broken)["rule"]) if f"`{rule}`" not in page] == []
+
+
 def test_generated_pages_hold_nothing_of_the_machine(generate):
     """No folder of whoever generated them is in the pages."""
     pages = generate.commands_page() + generate.configuration_page()
@@ -76,8 +159,95 @@ def test_generated_pages_hold_nothing_of_the_machine(generate):
     assert "/tmp/" not in pages
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere(page):
     """A relative link names an existing file."""
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *REPORTS], ids=_name)
+def test_command_lines_are_what_the_program_takes(page):
+    """A `neuralstream` line in a console block parses as it stands; in the text it is a command with its options."""
+    if page.name == "commands.md":
+        return
+    blocks = "\n".join(_blocks(page, "console", "sh")).replace("\\\n", " ")
+    lines = re.findall(r"^\s*(?:\$ )?(neuralstream .+)", blocks, re.MULTILINE)
+    names = [name for item in _prose(page) for name in re.findall(r"`(neuralstream [^`]+)`", item)]
+    incomplete = ("MissingParameter", "BadOptionUsage")
+    found = [*map(_wrong, lines), *(_wrong(name.partition(" | ")[0], incomplete) for name in names)]
+    assert [said for said in found if said] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_files_and_tests_that_are_named_exist(page):
+    """`tests/test_crash.py`, `reports/tuning.md` and their like are files, and a test after `::` is in its file."""
+    named = re.findall(rf"`((?:{PLACES})/[\w./-]*\w/?)(?:::(\w+))?`", FENCE.sub("", page.read_text(encoding="utf-8")))
+    missing = [
+        f"{path}::{test}" if test else path
+        for path, test in named
+        if not path.startswith(MADE_BY_RUNNING)
+        and not ((ROOT / path).exists() and (not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_blocks_compile(page):
+    """What stands in a fence as Python is Python."""
+    for number, block in enumerate(_blocks(page, "python")):
+        compile(block, f"{_name(page)} block {number}", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", _blocks(ROOT / "README.md", "python"))
+def test_python_blocks_of_the_readme_run(block, tmp_path, monkeypatch, capsys):
+    """Pasted into Python without a settings file, they run, and find what they say they find."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEURALSTREAM_HOME", str(tmp_path / "home"))
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    assert "6381" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_settings_that_are_shown_load(page, tmp_path, monkeypatch):
+    """A TOML block is a settings file: every name is a setting, every value in range; "…" is the reader's own."""
+    monkeypatch.chdir(tmp_path)
+    for block in _blocks(page, "toml"):
+        file = tmp_path / "shown.toml"
+        file.write_text(block.replace('"…"', '"0123456789abcdef"'), encoding="utf-8")
+        assert Settings.load(file)
+
+
+def test_figures_of_the_readme_are_in_the_file_that_their_sentence_names():
+    """Shares, counts and "N of M" in the text stand in a file that the sentence, else its paragraph, names.
+
+    Name the report or test behind a new figure in its sentence: `reports/NAME.md` or a link. A datasheet stands, too,
+    for what `neuralstream datasets stats` counts in its set.
+    """
+    unfounded = []
+    for item in _prose(ROOT / "README.md"):
+        sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z`*\[])", item)
+        for sentence in sentences:
+            plain = re.sub(r"`[^`]*`|\]\([^)]*\)|\bPython \d\.\d+", "", sentence)
+            files = _files(sentence) or _files(item)
+            unfounded += [
+                f"{figure} in: {sentence}"
+                for figure in FIGURE.findall(plain)
+                if figure not in BUDGETS and not any(_holds(file, figure) for file in files)
+            ]
+    assert unfounded == []
+
+
+def _files(text):
+    named = re.findall(rf"`((?:{PLACES})/[\w./-]+)`|\]\(([^)#]+)\)", text)
+    return [ROOT / (one or other) for one, other in named if (ROOT / (one or other)).is_file()]
+
+
+def _holds(file, figure):
+    """Whether a number stands in a file by itself; .682 may be written 0.682 there, 1,976 without its comma."""
+    number = re.escape(figure).replace(",", ",?").replace("\\ ", r"\s+")
+    text = file.read_text(encoding="utf-8")
+    if file.name == "DATASHEET.md":
+        text += str(stats(file.parent.name))
+    return re.search(rf"(?<![\d.])0?{number}(?!\d)", text) is not None
