@@ -1,5 +1,7 @@
 """Commands of the workbench: evaluating, notebooks, and those of other modules. The workbench loads on first use."""
 
+import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -105,5 +107,28 @@ def run_notebook(
     folder = Path(result["parameters"]["out"])
     summary, report = folder / "summary.md", folder / "report.html"
     if summary.is_file():
-        print_text(summary.read_text(encoding="utf-8"))
+        _print_markdown(summary.read_text(encoding="utf-8"))
     print_text(str(report if report.is_file() else folder))
+
+
+def _print_markdown(text: str) -> None:
+    """Print a summary as it is; on a terminal, which is narrower than its tables, draw these."""
+    if not sys.stdout.isatty():
+        print_text(text)
+        return
+    for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
+        if is_table:
+            columns, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+            print_table(columns, [[_value(cell) for cell in row] for row in rows])
+        else:
+            print_text("\n".join(line.lstrip("# ") for line in lines))
+
+
+def _value(cell: str) -> object:
+    """What a cell of a Markdown table stands for: a number, nothing, or its text."""
+    if cell == "-":
+        return None
+    try:
+        return float(cell) if "." in cell else int(cell)
+    except ValueError:
+        return cell

@@ -57,6 +57,9 @@ _PROGRESS_SECONDS = 15.0
 def check_parameters(**declared: Any) -> dict[str, Any]:
     """Fail by name on an injected parameter that the notebook does not declare; called in the cell after them.
 
+    JupyterLab starts a kernel beside the notebook, commands are given in the checkout: from here on the working folder
+    is the checkout in both, so that a path, and `neuralstream.toml`, means the same.
+
     Args:
         declared: every parameter under its own name.
 
@@ -69,6 +72,8 @@ def check_parameters(**declared: Any) -> dict[str, Any]:
     for cell in _executed_cells():
         if cell.startswith(_INJECTED):
             _refuse_unknown(_assigned(cell), declared)
+    if CHECKOUT and Path.cwd() == CHECKOUT / _NOTEBOOKS.name:
+        os.chdir(CHECKOUT)
     return declared
 
 

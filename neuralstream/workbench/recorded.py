@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralstream.errors import InputError
+from neuralstream.extract.prompts import load_prompt
 from neuralstream.llm.cassette import Cassette
 from neuralstream.workbench.report import set_options
 
@@ -73,7 +74,11 @@ def how_to_record(spec: str, mode: str, settings: Settings) -> str:
         spec: of the data set whose turns are distilled.
         mode: that the command is to measure, too.
         settings: which replay.
+
+    Raises:
+        SettingsError: there is no such prompt, or its file cannot be used.
     """
+    prompt = load_prompt(settings.extract.prompt, settings.extract.prompts)
     server: dict[str, Any] = {"llm": {**settings.llm.model_dump(mode="json"), "mode": "record"}}
     if settings.ollama_url is None:
         # A server for the one is a server for the other, unless the embedder is named.
@@ -81,7 +86,7 @@ def how_to_record(spec: str, mode: str, settings: Settings) -> str:
         server["embedding"] = settings.embedding if ":" in settings.embedding else _PACKAGED
     given = " ".join(f"--set {shlex.quote(one)}" for one in set_options(settings.model_dump(mode="json") | server))
     return (
-        f"{settings.llm.cassette} lacks answers of {settings.gem_model} to prompt {settings.extract.prompt}. Record them "
-        "from a server that has this model, and run this again (prompts/README.md: with a model of your own):\n"
+        f"{settings.llm.cassette} lacks answers of {settings.gem_model} to prompt {prompt}. Record "
+        "them from a server that has this model, and run this again (prompts/README.md: with a model of your own):\n"
         f"  neuralstream eval --dataset {spec} --lane gems --modes {mode} {given} --out reports/runs/recorded"
     )

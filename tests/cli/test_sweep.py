@@ -92,7 +92,7 @@ def test_answers_that_are_not_recorded_come_with_the_command_that_records_them(c
     )
     ran = cli("sweep", file, "--out", "out", "--jobs", 1)
     assert ran.code == 1
-    assert f"{tmp_path / 'answers.jsonl'} lacks answers of qwen3 to prompt minimal" in ran.err
+    assert f"{tmp_path / 'answers.jsonl'} lacks answers of qwen3 to prompt minimal@1" in ran.err
     assert "1 cell failed" in ran.err
     (command,) = [line for line in ran.err.splitlines() if line.startswith("  neuralstream eval")]
     with ScriptedOllama({"qwen3": ScriptedChat()}) as server:

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 
@@ -139,6 +140,19 @@ def test_notebook_run_passes_parameters(cli, monkeypatch):
     ran = cli("notebook", "run", "n.ipynb", "-p", "k", "5", "-p", "modes", "bm25,hybrid", "--out", "runs/x")
     assert (ran.code, ran.out) == (0, "runs/x\n")
     assert seen == [("n.ipynb", {"k": "5", "modes": "bm25,hybrid", "out": "runs/x"})]
+
+
+def test_a_notebooks_summary_is_drawn_on_a_terminal(cli, monkeypatch, tmp_path):
+    """Its tables, too wide for a terminal as Markdown, are drawn; elsewhere the summary is printed as it is."""
+    summary = "# A set\n\nMade by x.\n\n| mode | R@5 | note |\n| --- | --- | --- |\n| bm25 | 0.470 | - |\n"
+    (tmp_path / "summary.md").write_text(summary)
+    monkeypatch.setattr(notebook, "run_notebook", lambda *_: {"parameters": {"out": str(tmp_path)}})
+    assert cli("notebook", "run", "n.ipynb").out == f"{summary}\n{tmp_path}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    drawn = cli("notebook", "run", "n.ipynb").out
+    assert "A set\n\nMade by x." in drawn
+    assert "|" not in drawn
+    assert re.search(r"bm25\s+0\.470", drawn)
 
 
 def test_notebook_run_needs_a_value_for_each_name(cli):

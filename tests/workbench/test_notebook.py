@@ -152,3 +152,14 @@ def _write(path, parameters, *sources):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
     return path
+
+
+def test_paths_start_at_the_checkout(monkeypatch, tmp_path):
+    """A kernel that JupyterLab started beside the shipped notebooks works where commands are given; others stay."""
+    checkout = Path(__file__).parents[2]
+    monkeypatch.chdir(checkout / "notebooks")
+    notebook.check_parameters(out="")
+    assert Path.cwd() == checkout
+    monkeypatch.chdir(tmp_path)
+    notebook.check_parameters(out="")
+    assert Path.cwd() == tmp_path

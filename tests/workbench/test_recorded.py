@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from neuralstream.errors import InputError
+from neuralstream.config import Settings
+from neuralstream.errors import InputError, SettingsError
 from neuralstream.workbench import datasets, recorded
 
 OPTIONS = {"num_ctx": 8192, "seed": 0, "temperature": 0.0, "max_tokens": 600}
@@ -63,6 +64,21 @@ def test_empty_cassette_is_refused(tmp_path):
     (tmp_path / "answers.jsonl").touch()
     with pytest.raises(InputError, match=r"holds no recorded answer; record some with llm\.mode=record"):
         recorded.asked_as(tmp_path / "answers.jsonl")
+
+
+def test_how_to_record_keeps_the_embedder(tmp_path):
+    """A server is named for the model alone, unless the settings name one; a prompt that is not there is refused."""
+    llm = {"mode": "replay", "cassette": tmp_path / "answers.jsonl"}
+    told = recorded.how_to_record("set@dev", "hybrid", Settings(llm=llm))
+    assert "lacks answers of qwen3 to prompt curator@1" in told
+    assert "--dataset set@dev" in told
+    assert "--set llm.mode=record" in told
+    assert "--set ollama_url=" in told
+    assert "--set embedding=sentence-transformers:all-MiniLM-L6-v2" in told
+    served = recorded.how_to_record("set@dev", "hybrid", Settings(llm=llm, ollama_url="http://h:1"))
+    assert "--set embedding=" not in served
+    with pytest.raises(SettingsError, match="there is no prompt 'curatr'"):
+        recorded.how_to_record("set", "hybrid", Settings(llm=llm, extract={"prompt": "curatr"}))
 
 
 def test_answers_lie_beside_the_set(tmp_path, tiny):
