@@ -61,7 +61,8 @@ def _measure(count: int, number: int, folder: Path | None) -> Iterator[Row]:
         shutil.rmtree(home)
     for subject, most in _MOST.items():
         if count <= most:
-            yield Row.of(*_alone(subject, count, number), None)
+            filled, latency = _alone(subject, count, number)
+            yield Row.of(filled, latency, None)
 
 
 def _alone(call: Callable[..., Any], *arguments: object) -> Any:

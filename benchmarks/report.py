@@ -18,7 +18,7 @@ from benchmarks.subjects import FUSION, HYBRID, PLAIN, Fill, Latency
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Row", "report"]
+__all__ = ["Row", "machine", "report"]
 
 _COLUMNS = ("turns", "who", "turns/s in", "opens in s", "p50 ms", "p99 ms", "memory MB", "disk MB")
 _PACKAGES = ("qdrant-edge-py", "qdrant-client", "bm25s", "rank-bm25", "numpy")
@@ -76,7 +76,7 @@ def report(rows: list[Row], questions: int) -> str:
             "100,000 turns, the second shard of whole vectors included.",
             "BM25 libraries rank by words alone and are built anew for every new turn.",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. Python {platform.python_version()}, {packages}.",
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Python {platform.python_version()}, {packages}.",
             "",
             _row(*_COLUMNS),
             _row(*("---" for _ in _COLUMNS)),
@@ -108,7 +108,8 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Cores, memory and load of this machine, in a line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     name = models[0].partition(":")[2].strip() if models else platform.machine()

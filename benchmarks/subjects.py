@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import bm25s
 import numpy as np
@@ -99,7 +99,8 @@ class _Timed(TopicEmbedder):
         return np.concatenate(self.embed_chunks(texts))
 
     def embed_query(self, text: str) -> Vectors:
-        return self.embed_chunks([text])[0][0]
+        vector: Vectors = self.embed_chunks([text])[0][0]
+        return vector
 
 
 def fill_store(settings: Settings, count: int) -> Fill:
@@ -226,7 +227,8 @@ def _fusion(shard: engine.EdgeShard) -> Callable[[str], float]:
         signals = (engine.Query.Nearest(vector, VECTOR_TEXT), engine.TextQuery(TERMS_DATED, terms))
         prefetches = [engine.Prefetch(_CANDIDATES, query=signal, filter=user) for signal in signals]
         started = perf_counter()
-        shard.query(engine.QueryRequest(limit=10, query=engine.Fusion.Rrf(60), prefetches=prefetches))
+        fusion: Any = engine.Fusion.Rrf(60)  # the package's types do not know that it is a Fusion
+        shard.query(engine.QueryRequest(limit=10, query=fusion, prefetches=prefetches))
         return perf_counter() - started
 
     return ask
