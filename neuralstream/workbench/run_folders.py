@@ -33,7 +33,12 @@ def open_run(path: Path | str) -> Run:
     found = sorted(folder.parent for folder in path.parent.glob(f"{_plain(path.name)}*/{COMPLETE}"))
     if len(found) == 1:
         return read_run(found[0])
-    runs = ", ".join(folder.name for folder in found) or "none"
+    if not found:
+        raise NotFoundError(
+            f"there is no run {path}; make one with `neuralstream eval --out {path}`, or name a run's folder or the "
+            "beginning of its digest"
+        )
+    runs = ", ".join(folder.name for folder in found)
     raise NotFoundError(f"{path} names {len(found)} runs ({runs}); name a run's folder, or enough of its digest")
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuralstream import __version__
-from neuralstream.errors import NotFoundError
+from neuralstream.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,18 +137,21 @@ def read_run(path: Path | str) -> Run:
 
     Raises:
         NotFoundError: the folder holds no complete run.
+        InputError: a file of it cannot be read.
     """
     path = Path(path)
     try:
         metrics = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
         manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
         timings = json.loads((path / "timings.json").read_text(encoding="utf-8"))
-        lines = (path / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+        results = tuple(map(from_line, (path / "per_query.jsonl").read_text(encoding="utf-8").splitlines()))
     except FileNotFoundError as error:
         raise NotFoundError(
             f"{path} holds no complete run: {Path(error.filename).name} is missing; make one with `neuralstream eval`"
         ) from error
-    return Run(path, manifest, metrics, tuple(from_line(line) for line in lines), timings)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"a file of run {path} is torn or no run's ({error}); evaluate again") from error
+    return Run(path, manifest, metrics, results, timings)
 
 
 def pretty(value: Mapping[str, Any]) -> str:

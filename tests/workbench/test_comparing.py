@@ -1,6 +1,7 @@
 """What a change gained, what it changed, and which questions flipped."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -127,8 +128,17 @@ def test_a_run_of_a_sweep_is_found_by_its_digest(old, new, tmp_path):
     assert open_run(tmp_path / "ab2").manifest["run"] == new.manifest["run"]
     with pytest.raises(NotFoundError, match="ab11, ab22"):
         open_run(tmp_path / "ab")
-    with pytest.raises(NotFoundError, match="none"):
+    with pytest.raises(NotFoundError, match="there is no run"):
         open_run(tmp_path / "c*")
     assert swept_with(open_run(tmp_path / "ab2")) == []
     (tmp_path / "sweep.json").write_text(json.dumps({}))
     assert [run.manifest["run"] for run in swept_with(open_run(tmp_path / "ab2"))] == [old.manifest["run"]]
+
+
+def test_a_run_whose_file_is_torn_is_no_run(new, tmp_path):
+    """A machine that stopped while it copied: said in words, not by a traceback."""
+    torn = shutil.copytree(new.path, tmp_path / "torn")
+    file = torn / "per_query.jsonl"
+    file.write_text(file.read_text()[:300])
+    with pytest.raises(InputError, match="torn"):
+        open_run(torn)
