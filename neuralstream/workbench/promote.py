@@ -30,11 +30,11 @@ from neuralstream.workbench.comparing import Changed
 from neuralstream.workbench.evaluate import evaluate
 from neuralstream.workbench.flips import pairs, scores_of
 from neuralstream.workbench.metrics import HEADLINE
-from neuralstream.workbench.report import judge, p_text
+from neuralstream.workbench.report import interval_text, judge, p_text
 from neuralstream.workbench.run_folders import run_settings, spec_of, swept_with
 from neuralstream.workbench.runs import core_digest, read_run
 from neuralstream.workbench.settings_file import SettingsFile
-from neuralstream.workbench.stats import Comparison, Verdict, compare, holm, verdict
+from neuralstream.workbench.stats import MIN_CLUSTERS, Comparison, Verdict, compare, holm, verdict
 
 if TYPE_CHECKING:
     from neuralstream.embed.base import Embedder
@@ -253,20 +253,21 @@ def _said(winner: _Winner, gain: _Gain) -> str:
     found = gain.comparison
     of_many = f", corrected for {gain.compared} candidates" if gain.compared > 1 else ""
     return (
-        f"{winner.lane}/{winner.mode}: {winner.measure} {found.difference:+.3f} on the incumbent (95 % "
-        f"{found.interval.low:.3f} to {found.interval.high:.3f}; p {p_text(gain.corrected_p)}{of_many}; over questions "
-        f"alone p {p_text(found.p_questions)}): {gain.verdict}"
+        f"{winner.lane}/{winner.mode}: {winner.measure} {found.difference:+.3f} on the incumbent ("
+        f"95 % {interval_text('', found.interval) or 'unknown'}; p {p_text(gain.corrected_p)}{of_many}; "
+        f"over questions alone p {p_text(found.p_questions)}): {gain.verdict}"
     )
 
 
 def _unsupported(winner: _Winner, gain: _Gain) -> list[str]:
     if gain.verdict == "better":
         return []
-    if gain.verdict == "too few to tell":
+    if gain.verdict == "too few to tell" and gain.comparison.difference > 0:
+        people = f"{gain.comparison.clusters} {winner.run.manifest['dataset']['cluster']}"
+        tried = f"{gain.compared} candidates" if gain.compared > 1 else "it"
         cure = (
-            f"clusters ({gain.comparison.clusters}, each a {winner.run.manifest['dataset']['cluster']}) are too few "
-            f"for a verdict on candidates ({gain.compared}): evaluate this one on data that it was not chosen on, and "
-            "promote that run"
+            f"{people}{'s are' if gain.comparison.clusters > 1 else ' is'} too few for a verdict on {tried}: evaluate "
+            f"this one on data that it was not chosen on, of {MIN_CLUSTERS} or more, and promote that run"
         )
     else:
         cure = "what is served now stays"

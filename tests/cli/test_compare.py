@@ -142,7 +142,8 @@ def test_a_run_is_promoted_and_served(cli, runs, tmp_path):
     limit = ("--max-latency-ms", 100000)
     refused = cli("promote", runs[1], "--to", file, *limit)
     assert refused.code == 4
-    assert "clusters (1, each a user) are too few" in refused.err
+    assert "1 user is too few for a verdict on it" in refused.err
+    assert "nan" not in refused.err
     assert cli("promote", runs[1], "--to", file, "--force").code == 2
     forced = cli("promote", runs[1], "--to", file, *limit, "--force", "--why", "a trial", "--by", "ada", "--json")
     assert forced.json["promoted"]["forced"] == "a trial"
