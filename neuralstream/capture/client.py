@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+from neuralstream.capture import leases
 from neuralstream.capture.records import SessionKey
 from neuralstream.capture.valkey import EmbeddedValkey
 from neuralstream.errors import InputError, MissingPartError, StoreError
@@ -113,15 +115,20 @@ class BufferClient:
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
-        """Let only one process at a time do something; others wait. A killed one holds it up for `buffer.lease`.
+        """Let only one process at a time do something; others wait.
+
+        A killed one holds it up for `buffer.lease`, but not where no other live process can own a lease.
 
         Raises:
             MissingPartError: the server does not answer, or another process did not finish within a lease.
         """
         lease = self._settings.buffer.lease.total_seconds()
-        lock = self._redis.lock(self._name(f"alone:{what}"), timeout=lease, sleep=_POLL_SECONDS)
+        name = self._name(f"alone:{what}")
+        lock = self._redis.lock(name, timeout=lease, sleep=_POLL_SECONDS)
+        if self._sole == "1":
+            self._run(leases.BREAK, [name], [f"{self._owner}/"])
         with self._reaching():
-            taken = lock.acquire(blocking_timeout=2 * lease)
+            taken = lock.acquire(blocking_timeout=2 * lease, token=f"{self._owner}/{uuid4().hex}")
         if not taken:
             raise MissingPartError(f"another process did not finish {what!r} within {2 * lease:g} s; try again")
         try:

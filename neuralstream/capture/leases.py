@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from neuralstream.capture.triggers import DISTIL_GROUP, INDEX_GROUP
 
-__all__ = ["DONE", "FAIL", "FORGET_SESSION", "INDEXED", "LEASE", "RECORD", "RENEW", "RETRY", "TAKE_UNINDEXED"]
+__all__ = ["BREAK", "DONE", "FAIL", "FORGET_SESSION", "INDEXED", "LEASE", "RECORD", "RENEW", "RETRY", "TAKE_UNINDEXED"]
 
 _NOW = """
 local time = redis.call('TIME')
@@ -69,6 +69,12 @@ RECORD = """
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return nil end
 redis.call('HSETNX', KEYS[1], 'answer', ARGV[2])
 return redis.call('HGET', KEYS[1], 'answer')
+"""
+
+# KEYS: a lock. ARGV: owner. Takes the lock from whoever is not the owner.
+BREAK = """
+local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
 # KEYS: turns, session, seen, left, lock, owners, activity, unindexed, sessions, batches, dead letters.

@@ -44,3 +44,20 @@ def test_whoever_is_late_does_not_end_another_s_turn(settings):
         third.close()
         second.close()
         first.close()
+
+
+def test_what_a_killed_process_held_is_taken_over_at_once_where_only_one_can_live(settings, monkeypatch):
+    """The next one does not wait for the lease to end; its own threads still wait for each other."""
+    hasty = settings.model_copy(update={"buffer": settings.buffer.model_copy(update={"lease": SHORT})})
+    killed, after = open_buffer(settings, sole_owner=True), open_buffer(settings, sole_owner=True)
+    try:
+        with killed.alone("gems:ada"), monkeypatch.context() as patched:
+            patched.setattr("time.sleep", lambda _: pytest.fail("it waited"))
+            with after.alone("gems:ada"):
+                patched.undo()
+                after._settings = hasty
+                with pytest.raises(MissingPartError, match="did not finish"), after.alone("gems:ada"):
+                    pytest.fail("two at once")
+    finally:
+        after.close()
+        killed.close()
