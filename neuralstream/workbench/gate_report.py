@@ -118,7 +118,8 @@ def markdown(gated: Gated, file: Path) -> str:
             f"embedder {_both(was['embedder'], manifest['embedder']['name'])}",
         ]
     )
-    parts += ["\n".join(f"- {step}" for step in next_steps(gated, file)), f"{about}."]
+    steps = next_steps(gated, file)
+    parts += ["What to do:" if steps else "", "\n".join(f"- {step}" for step in steps), f"{about}."]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

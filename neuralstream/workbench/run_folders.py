@@ -35,8 +35,8 @@ def open_run(path: Path | str) -> Run:
         return read_run(found[0])
     if not found:
         raise NotFoundError(
-            f"there is no run {path}; make one with `neuralstream eval --out {path}`, or name a run's folder or the "
-            "beginning of its digest"
+            f"there is no run {path}; make one with `neuralstream eval --dataset SPEC --out {path}`, or name a run's "
+            "folder, or the beginning of its digest"
         )
     runs = ", ".join(folder.name for folder in found)
     raise NotFoundError(f"{path} names {len(found)} runs ({runs}); name a run's folder, or enough of its digest")
