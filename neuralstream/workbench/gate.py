@@ -67,9 +67,10 @@ class Measured(NamedTuple):
     def told(self) -> str:
         """In a sentence: how it moved, and whether that may be chance."""
         said = f"{self.lane}: {moved_text(self.measure, self.old, self.new)}"
-        if self.old == self.new and not self.comparison.wins:
+        certain = self.regressed or self.improved
+        if not certain and f"{self.old:.3f}" == f"{self.new:.3f}":
             return said
-        chance = "not by chance" if self.regressed or self.improved else "which may be chance"
+        chance = "not by chance" if certain else "which may be chance"
         return f"{said}, {chance} (p {p_text(self.corrected_p)} over {self.unit}s)"
 
 
