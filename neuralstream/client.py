@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from urllib.parse import quote
 
 from neuralstream import errors
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from neuralstream.forgetting import Forgotten
     from neuralstream.history import Version
 
-__all__ = ["NeuralStreamClient"]
+__all__ = ["NeuralStreamClient", "UserStatus"]
 
 _AT_ONCE = 500
 """Turns in one request."""
@@ -40,6 +40,17 @@ _REFUSED = (401, 403, 421)
 
 _LONG_SECONDS = 300.0
 """Longest wait for what rewrites files or asks a language model."""
+
+
+class UserStatus(NamedTuple):
+    """How much of one user is where; `Status` counts everybody's. `undistilled` and `unindexed` are turns that wait."""
+
+    turns: int
+    gems: int
+    sessions: int
+    undistilled: int
+    unindexed: int
+    dead_letters: int
 
 
 class NeuralStreamClient:
@@ -275,6 +286,11 @@ class NeuralStreamClient:
         done = dict(self._ask("POST", "/v1/forget", body, user_id, long=True))
         done.pop("proved")
         return Forgotten(**done | {"rewritten": tuple(done["rewritten"])})
+
+    def user_status(self, *, user_id: str | None = None) -> UserStatus:
+        """How much of a user is where."""
+        found = self._read("/v1/status", {}, user_id)
+        return UserStatus(*(found[name] for name in UserStatus._fields))
 
     def dead_letters(self, *, user_id: str | None = None) -> list[DeadLetter]:
         """Batches that could not be distilled; of one user."""

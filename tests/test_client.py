@@ -164,6 +164,7 @@ def test_errors_are_the_memory_s_own(client):
 def test_it_has_the_memory_s_methods_and_arguments():
     """Either can stand where the other is expected: same names, same arguments."""
     methods = {name for name, value in vars(NeuralStreamClient).items() if inspect.isfunction(value) and name[0] != "_"}
+    methods.remove("user_status")  # of one user; NeuralStream.status counts everybody's
     for name in methods:
         mine, theirs = (
             inspect.signature(getattr(kind, name)).parameters for kind in (NeuralStreamClient, NeuralStream)

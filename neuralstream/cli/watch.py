@@ -4,9 +4,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +16,14 @@ import typer
 from neuralstream.cli.options import Call, command
 from neuralstream.cli.output import note, print_text
 from neuralstream.errors import MissingPartError, NeuralStreamError, StoreLockedError
+from neuralstream.types import DEFAULT_USER, Status
 
 if TYPE_CHECKING:
-    from neuralstream.client import NeuralStreamClient
+    from neuralstream.client import NeuralStreamClient, UserStatus
     from neuralstream.config import Settings
     from neuralstream.serve.positions import Positions
     from neuralstream.serve.watch import Watcher
     from neuralstream.stream import NeuralStream
-    from neuralstream.types import Status
 
 __all__ = ["add_to"]
 
@@ -88,12 +89,21 @@ def watch(
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: stop.set())
     with ExitStack() as opened:
-        local = None if url else opened.enter_context(_local(settings))
-        memory = local or opened.enter_context(_remote(url or ""))
+        memory: NeuralStream | NeuralStreamClient
+        local: NeuralStream | None = None
+        status: Callable[[], Status | UserStatus]
+        if url:
+            memory = remote = opened.enter_context(_remote(url))
+            user = None if settings.user_id == DEFAULT_USER else settings.user_id
+            status = partial(remote.user_status, user_id=user)
+        else:
+            memory = local = opened.enter_context(_local(settings))
+            status = local.status
         positions = opened.enter_context(Positions(settings.home / _POSITIONS))
         _say_where(positions, url or str(settings.home), again=again)
+        _say_what_is_missing(paths, once=once)
         watcher = Watcher(memory, settings, paths, positions)
-        follower = _Follower(watcher, local)
+        follower = _Follower(watcher, local, status)
         if once:
             follower.look()
             follower.finish()
@@ -139,6 +149,15 @@ def _say_where(positions: "Positions", place: str, *, again: bool) -> None:
         note(f"what was read for {before} is not sent to {place}; if that is another memory, give --again once")
 
 
+def _say_what_is_missing(paths: Sequence[str], *, once: bool) -> None:
+    """A misspelt path would look like one without logs."""
+    from neuralstream.logs.sources import is_server
+
+    for path in paths:
+        if not is_server(path) and not Path(path).expanduser().exists():
+            note(f"there is no {path}" + ("" if once else " yet; it is followed from when it is there"))
+
+
 def _follow(follower: "_Follower", changes: Iterable[object]) -> None:
     """Look at every change; after a failure that may mend itself, logs are only read for a while."""
     first, longest = _AFTER_ERROR_SECONDS
@@ -163,13 +182,19 @@ class _Follower:
 
     Args:
         watcher: what looks.
-        memory: the memory of this process, whose work is run and told too; None where a service does and counts it.
+        memory: the memory of this process, whose work is run too; None where a service does it.
+        status: how much is where, in that memory or for the user of the service.
     """
 
-    def __init__(self, watcher: "Watcher", memory: "NeuralStream | None") -> None:
+    def __init__(
+        self, watcher: "Watcher", memory: "NeuralStream | None", status: "Callable[[], Status | UserStatus]"
+    ) -> None:
         self._watcher = watcher
         self._memory = memory
-        self._before: Status | None = memory.status() if memory else None
+        self._status = status
+        self._before: Status | UserStatus | None = None
+        with suppress(MissingPartError):  # a service that is down is waited for
+            self._before = status()
         self._asked_at = time.monotonic()
         self._logs = -1
 
@@ -181,33 +206,44 @@ class _Follower:
         if polled.logs != self._logs:
             self._logs = polled.logs
             _say(f"{polled.logs} logs")
+            if not polled.logs:
+                from neuralstream.logs.files import SESSION_FILES
+
+                note(f"no session logs are there yet; in folders they are called {', '.join(SESSION_FILES)}")
         if polled.captured:
             sessions = ", ".join(f"{session} +{count}" for session, count in sorted(polled.captured.items()))
             _say(f"{polled.captured.total()} turns captured: {sessions}")
-        if self._memory is None:
-            return
-        if self._memory.settings.worker != "thread":
+        if self._memory is not None and self._memory.settings.worker != "thread":
             self._memory.tick()
-        if time.monotonic() - self._asked_at >= _STATUS_SECONDS:
-            self._say_distilled(self._memory)
+        if send and time.monotonic() - self._asked_at >= _STATUS_SECONDS:
+            self._say_distilled()
 
     def finish(self) -> None:
         """Distil what the sessions have left."""
         self._watcher.end_sessions("end")
         if self._memory is not None:
             self._memory.flush()
-            self._say_distilled(self._memory)
+            self._say_distilled()
 
-    def _say_distilled(self, memory: "NeuralStream") -> None:
-        """A line where batches were distilled, or given up, since the last one."""
-        now, before = memory.status(), self._before
-        self._before, self._asked_at = now, time.monotonic()
-        if before and (now.batches_done, now.dead_letters) != (before.batches_done, before.dead_letters):
-            _say(
-                f"{now.batches_done - before.batches_done} batches distilled, {now.gems - before.gems:+d} gems; "
-                f"{now.batches_waiting} batches waiting, {now.undistilled} turns not due yet, "
-                f"{now.dead_letters} dead letters"
-            )
+    def _say_distilled(self) -> None:
+        """A line where something was distilled, or given up, since the last one."""
+        before, self._before = self._before, self._status()
+        self._asked_at = time.monotonic()
+        if before is not None and (told := _distilled(before, self._before)):
+            _say(told)
+
+
+def _distilled(before: "Status | UserStatus", now: "Status | UserStatus") -> str | None:
+    """What came of distilling; None: nothing. Of a service's user no batches are counted."""
+    gems, letters = f"{now.gems - before.gems:+d} gems", f"{now.dead_letters} dead letters"
+    if isinstance(now, Status) and isinstance(before, Status):
+        if (now.batches_done, now.dead_letters) == (before.batches_done, before.dead_letters):
+            return None
+        done = f"{now.batches_done - before.batches_done} batches distilled"
+        return f"{done}, {gems}; {now.batches_waiting} batches waiting, {now.undistilled} turns not due yet, {letters}"
+    if (now.gems, now.dead_letters) == (before.gems, before.dead_letters):
+        return None
+    return f"the service distilled: {gems}; {now.undistilled} turns wait, {letters}"
 
 
 def _say(line: str) -> None:

@@ -35,6 +35,9 @@ _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstandard.ZstdErro
 _MOST_UNPACKED = (256 * 2**20, 100)
 """What a packed file may unpack to: so many bytes, and so many more for each of its own. Logs shrink 5 to 50 times."""
 
+_BITE = 1024
+"""Packed bytes that are unpacked before the limit is looked at; of zstd, they hold 32 MB at most."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"\s*")
 _JSON = json.JSONDecoder(strict=False)
@@ -119,18 +122,23 @@ def unpacked(packed: bytes) -> bytes:
     """Bytes that may be packed with zstd, unpacked.
 
     Raises:
-        ValueError: they are damaged.
+        ValueError: they are damaged, or unpack to more than a log of their size does.
     """
     if not packed.startswith(_ZSTD_MAGIC):
         return packed
+    most = _most_unpacked(len(packed))
     unpacking = zstandard.ZstdDecompressor().decompressobj()
+    plain = bytearray()
     try:
-        plain = unpacking.decompress(packed)
+        for start in range(0, len(packed), _BITE):
+            plain += unpacking.decompress(packed[start : start + _BITE])
+            if len(plain) > most:
+                raise ValueError(_too_large(most))
+            if unpacking.eof:
+                return bytes(plain)
     except zstandard.ZstdError as error:
         raise ValueError(f"damaged zstd data: {error}") from error
-    if not unpacking.eof:
-        raise ValueError("zstd data breaks off")
-    return plain
+    raise ValueError("zstd data breaks off")
 
 
 def decode(text: str) -> Any:
@@ -183,14 +191,23 @@ class _Limited(io.RawIOBase):
         some = self._unpacking.read(len(buffer))
         self._left -= len(some)
         if self._left < 0:
-            raise OSError(f"it unpacks to more than {self._most >> 20} MB, which no log of its size does")
+            raise OSError(_too_large(self._most))
         buffer[: len(some)] = some
         return len(some)
 
 
 def _limited(unpacking: _Readable, packed: Path) -> io.BufferedReader:
+    return io.BufferedReader(_Limited(unpacking, _most_unpacked(packed.stat().st_size)), 2**16)
+
+
+def _most_unpacked(size: int) -> int:
+    """Bytes that so many packed ones may unpack to."""
     always, times = _MOST_UNPACKED
-    return io.BufferedReader(_Limited(unpacking, always + times * packed.stat().st_size), 2**16)
+    return always + times * size
+
+
+def _too_large(most: int) -> str:
+    return f"it unpacks to more than {most >> 20} MB, which no log of its size does"
 
 
 def _read_document(log: Log, path: Path, numbers: Sequence[int], text: str) -> Iterator[Record]:

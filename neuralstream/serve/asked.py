@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from neuralstream.errors import InputError
 from neuralstream.serve.auth import Refusal, Tokens, unauthorized
 from neuralstream.serve.pool import Pool
 
@@ -31,7 +32,8 @@ class Service:
 
     def __init__(self, memory: NeuralStream, metrics: Metrics, tokens: Tokens) -> None:
         serve = memory.settings.serve
-        seconds = serve.timeout.total_seconds()
+        self.timeout = seconds = serve.timeout.total_seconds()
+        """Seconds that a call may take."""
         self.memory = memory
         self.metrics = metrics
         self.tokens = tokens
@@ -77,11 +79,23 @@ class _Asked:
 
 
 def _asked(request: Request) -> _Asked:
+    """Who asks.
+
+    Raises:
+        InputError: the query has a name that the route does not know, which would go unnoticed.
+        Refusal: no token.
+    """
     service: Service = request.app.state.service
     user: str | None = request.state.user
     if service.tokens and user is None:
         # The guard let nobody through without one; whoever opens a path there does not open memory.
         raise unauthorized()
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    if unknown := request.query_params.keys() - set(known):
+        raise InputError(
+            f"{request.scope['route'].path} has no {', '.join(sorted(unknown))[:200]} in its query; "
+            + (f"it takes {', '.join(known)}" if known else "what it takes goes into the body")
+        )
     return _Asked(service, user)
 
 

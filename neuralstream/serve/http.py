@@ -6,15 +6,21 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
-
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from typing import TYPE_CHECKING, Any
 
 from neuralstream import errors
+
+try:
+    from fastapi import FastAPI, Request, Response
+    from fastapi.exceptions import RequestValidationError
+    from prometheus_client import CONTENT_TYPE_LATEST
+    from starlette.exceptions import HTTPException
+    from starlette.responses import JSONResponse
+except ImportError as missing:
+    raise errors.MissingPartError(
+        f"the HTTP service needs {missing.name}: pip install 'neuralstream[serve]'"
+    ) from missing
+
 from neuralstream.serve import gem_routes, page_routes, routes
 from neuralstream.serve.asked import Service
 from neuralstream.serve.auth import Guard, Refusal, Tokens, error_body
@@ -80,7 +86,7 @@ def create_app(memory: NeuralStream, *, metrics: Metrics | None = None) -> FastA
     for group in (routes, gem_routes, page_routes):
         app.include_router(group.router)
     add_page(app)
-    add_mcp(app, memory)
+    add_mcp(app, app.state.service)
     _add_health(app)
     _add_errors(app)
     # The last one added is the outermost.
@@ -178,13 +184,15 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        return JSONResponse(error_body("InputError", "\n".join(wrong)), 422)
+        return JSONResponse(error_body("InputError", "\n".join(map(_told, error.errors()))), 422)
 
     @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
         kind = error.kind if isinstance(error, Refusal) else "HTTPError"
-        return JSONResponse(error_body(kind, error.detail), error.status_code, error.headers)
+        told = error.detail
+        if kind == "HTTPError" and error.status_code in {404, 405}:
+            told = f"{told}: {request.method} {request.url.path[:200]}; /openapi.json and docs/http.md list the routes"
+        return JSONResponse(error_body(kind, told), error.status_code, error.headers)
 
     @app.exception_handler(TooSlow)
     async def too_slow(_: Request, error: TooSlow) -> JSONResponse:
@@ -193,6 +201,15 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse(error_body("InternalError", f"{type(error).__name__}; the service's log says more"), 500)
+
+
+def _told(wrong: dict[str, Any]) -> str:
+    """What is wrong with a request, where, and what to do."""
+    if wrong["type"] == "json_invalid":
+        return f"the body is no JSON: {wrong['ctx']['error']} at character {wrong['loc'][-1]}"
+    if wrong["loc"] == ("body",) and wrong["type"].endswith("_attributes_type"):
+        return "the body is no JSON object: send one, with the header Content-Type: application/json"
+    return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg'].removeprefix('Value error, ')}"
 
 
 def _version() -> str:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import wraps
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,14 @@ except ImportError as missing:
     ) from missing
 
 from neuralstream.serve.mcp_tools import Memory, MemoryTools
+from neuralstream.serve.pool import TooSlow
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, GetPromptResult, InputRequiredResult
     from starlette.applications import Starlette
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from neuralstream.serve.asked import Service
 
 __all__ = ["MCP_PATH", "McpOverHttp", "add_mcp", "make_server"]
 
@@ -131,6 +135,7 @@ def make_server(
     *,
     user_of: Callable[[Context], str | None] = lambda _: None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    calling: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda tool: tool,
 ) -> MCPServer[Any]:
     """An MCP server on a memory, which stays the caller's to close.
 
@@ -138,6 +143,7 @@ def make_server(
         memory: what the tools ask.
         user_of: whose memory a call is about; None is the memory's own user.
         clock: what ages such as "7d" count back from.
+        calling: makes of a tool what is called in its place, which takes and answers the same.
     """
     with _logging_left_alone():
         server = _Server(
@@ -158,8 +164,9 @@ def make_server(
         (tools.remember, _ADDS),
         (tools.forget, _REMOVES),
     ):
-        server.tool(description=getdoc(function), annotations=hints, structured_output=True)(function)
-    server.prompt(description=getdoc(tools.summarise_recent_themes))(tools.summarise_recent_themes)
+        server.tool(description=getdoc(function), annotations=hints, structured_output=True)(calling(function))
+    prompt = tools.summarise_recent_themes
+    server.prompt(description=getdoc(prompt))(calling(prompt))
     return server
 
 
@@ -183,9 +190,9 @@ def _user_of_token(ctx: Context) -> str | None:
     return user
 
 
-def add_mcp(app: Starlette, memory: Memory) -> None:
+def add_mcp(app: Starlette, service: Service) -> None:
     """Answer MCP at `MCP_PATH` of the service, behind its guard, while it runs."""
-    answers = McpOverHttp(memory)
+    answers = McpOverHttp(service)
     app.router.routes.append(Route(MCP_PATH, answers))
     app.state.running.append(answers.running)
 
@@ -194,19 +201,19 @@ class McpOverHttp:
     """The same over streamable HTTP, as an ASGI application for the route `MCP_PATH` of the service.
 
     Args:
-        memory: what the tools ask.
+        service: the memory that the tools ask, by its threads, within its time, and counted.
 
     It answers while `running` is entered, which belongs into the service's lifespan.
     """
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._app: ASGIApp | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Take requests."""
-        server = make_server(self._memory, user_of=_user_of_token)
+        server = make_server(self._service.memory, user_of=_user_of_token, calling=self._within_time)
         self._app = server.streamable_http_app(
             streamable_http_path=MCP_PATH,
             stateless_http=True,
@@ -217,6 +224,20 @@ class McpOverHttp:
         async with server.session_manager.run():
             yield
         self._app = None
+
+    def _within_time(self, tool: Callable[..., Any]) -> Callable[..., Any]:
+        service, name = self._service, tool.__name__
+        seconds = service.patience if name == "forget" else service.timeout
+
+        @wraps(tool)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            with service.metrics.timed(service.metrics.tool_seconds.labels(name)):
+                try:
+                    return await service.asking.run_within(seconds, tool, *args, **kwargs)
+                except TooSlow as error:
+                    raise ToolError(f"{name}: {error}; ask for less, or later") from error
+
+        return call
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

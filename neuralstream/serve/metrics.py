@@ -44,6 +44,10 @@ class Metrics:
             "neuralstream_query_seconds", "Time of a search, by its mode, or of a context block.", ["mode"],
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
+        self.tool_seconds = Histogram(
+            "neuralstream_tool_seconds", "Time of an MCP tool, or of the prompt, over HTTP.", ["tool"],
+            buckets=_BUCKETS, registry=registry,
+        )  # fmt: skip
         self.requests = Counter(
             "neuralstream_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )

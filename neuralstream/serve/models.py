@@ -44,18 +44,27 @@ MOST_TURNS = 1000
 """Turns in one request."""
 
 
-class _Asked(BaseModel):
-    """A request: a name that is none of its is refused, so that a misspelt one does not go unnoticed."""
+class _Closed(BaseModel):
+    """A name that is none of its is refused, so that a misspelt one does not go unnoticed."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_every_name(cls, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := data.keys() - cls.model_fields.keys()):
+            raise ValueError(f"there is no {', '.join(sorted(unknown))[:200]} here, but {', '.join(cls.model_fields)}")
+        return data
+
+
+class _Asked(_Closed):
+    """A request about somebody's memory."""
 
     user_id: str | None = Field(None, min_length=1, description="whose memory; with tokens, only the token's user")
 
 
-class PartIn(BaseModel):
+class PartIn(_Closed):
     """One message."""
-
-    model_config = ConfigDict(extra="forbid")
 
     role: Role
     text: str
@@ -96,10 +105,8 @@ class TurnIn(_Asked):
         )
 
 
-class TurnsIn(BaseModel):
+class TurnsIn(_Closed):
     """Turns to keep, in order."""
-
-    model_config = ConfigDict(extra="forbid")
 
     turns: list[TurnIn] = Field(min_length=1, max_length=MOST_TURNS)
 
@@ -118,10 +125,8 @@ class Captured(BaseModel):
     turns: list[CapturedTurn]
 
 
-class UsageIn(BaseModel):
+class UsageIn(_Closed):
     """How full the model's context is: a percent, or tokens of a window. Unknown is null."""
-
-    model_config = ConfigDict(extra="forbid")
 
     percent: float | None = None
     tokens: int | None = Field(None, ge=0)

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuralstream import MissingPartError, NeuralStream, Settings, SettingsError
-from neuralstream.cli.watch import _follow
+from neuralstream import MissingPartError, NeuralStream, NeuralStreamClient, Settings, SettingsError
+from neuralstream.cli.watch import _follow, _Follower
+from neuralstream.serve.watch import Polled
 from neuralstream.testing import FakeEmbedder, serving
 
 
@@ -36,6 +37,14 @@ def test_everything_can_be_read_again(cli, quiet_log):
     cli("forget", "--session", "s1", "--yes")
     assert "captured" not in cli("watch", quiet_log, "--once").out
     assert "7 turns captured" in cli("watch", quiet_log, "--once", "--again").out
+
+
+def test_a_path_that_is_not_there_is_told(cli, tmp_path):
+    """And what a log is called, where none was found: a misspelt path looks like a quiet one otherwise."""
+    ran = cli("watch", tmp_path / "projcets", "--once")
+    assert ran.code == 0
+    assert f"there is no {tmp_path / 'projcets'}\n" in ran.err
+    assert "no session logs are there yet; in folders they are called *.jsonl," in ran.err
 
 
 @pytest.fixture
@@ -69,6 +78,19 @@ def test_another_memory_is_not_sent_what_one_has_and_this_is_said(cli, quiet_log
         again = cli("watch", quiet_log, "--once", "--again", "--url", url)
     assert "7 turns captured" in again.out
     assert "--again" not in again.err
+
+
+def test_what_a_service_distilled_is_told(served, capsys, monkeypatch):
+    """A line once its gems are more, as where this process distils; none while nothing changed."""
+    monkeypatch.setattr("neuralstream.cli.watch._STATUS_SECONDS", 0.0)
+    with serving(served) as url, NeuralStreamClient(url) as client:
+        follower = _Follower(SimpleNamespace(poll=lambda **_: Polled()), None, client.user_status)
+        follower.look()
+        assert "distilled" not in capsys.readouterr().out
+        client.remember("Redis listens on 6381.")
+        follower.look()
+        follower.look()
+    assert capsys.readouterr().out.count("the service distilled: +1 gems; 0 turns wait, 0 dead letters") == 1
 
 
 @pytest.fixture

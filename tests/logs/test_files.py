@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from neuralstream.errors import LogFormatError
 from neuralstream.logs import files, read_log
 from neuralstream.logs.base import Log
-from neuralstream.logs.files import decode, log_files, read_lines, read_records
+from neuralstream.logs.files import decode, log_files, read_lines, read_records, unpacked
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 
@@ -152,6 +152,17 @@ def test_a_bomb_is_not_unpacked_to_its_end(tmp_path, monkeypatch, kind):
         (problem,) = log.problems
         assert "unpacks to more than 1 MB" in problem.reason
         path = tmp_path / f"log.{kind}"
+
+
+def test_a_bomb_in_a_database_is_refused_with_the_limit(monkeypatch):
+    """A packed event of a database is unpacked as far as the limit; what is within it is whole, torn data is told."""
+    monkeypatch.setattr(files, "_MOST_UNPACKED", (2**20, 0))
+    within = b"word " * 100_000
+    assert unpacked(zstandard.compress(within)) == within
+    with pytest.raises(ValueError, match="unpacks to more than 1 MB"):
+        unpacked(zstandard.compress(b" " * 2**22))
+    with pytest.raises(ValueError, match="breaks off"):
+        unpacked(zstandard.compress(within)[:-4])
 
 
 def test_a_log_that_shrinks_well_is_read_whole(tmp_path):

@@ -14,6 +14,7 @@ from neuralstream.testing import FakeClock, FakeEmbedder
 from neuralstream.types import Gem
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -334,3 +335,49 @@ def test_every_route_is_documented_and_typed(http):
             assert f"`{method.upper()} {written}`" in page, path
             (schema,) = operation["responses"]["200"]["content"].values()
             assert "$ref" in schema["schema"], path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "told"),
+    [
+        (
+            "POST",
+            "/v1/search",
+            {"json": {"query": "redis", "limit": 3}},
+            "body: there is no limit here, but user_id, query,",
+        ),
+        (
+            "POST",
+            "/v1/turns",
+            {"json": {"session_id": "s", "user": "a"}},
+            "there is no session_id, user here, but turns",
+        ),
+        ("POST", "/v1/turns", {"json": {"turns": [turn("s", 1, text="a")]}}, "body.turns.0: there is no text here"),
+        (
+            "POST",
+            "/v1/turns",
+            {"content": '{"turns": ', "headers": JSON},
+            "the body is no JSON: Expecting value at character 10",
+        ),
+        ("POST", "/v1/turns", {"data": {"user": "a"}}, "with the header Content-Type: application/json"),
+        ("GET", "/v1/recent?n=3", {}, "/v1/recent has no n in its query; it takes limit, since,"),
+        ("POST", "/v1/search?user_id=ada", {"json": {"query": "redis"}}, "what it takes goes into the body"),
+        ("GET", "/v1/nothing", {}, "GET /v1/nothing; /openapi.json and docs/http.md list the routes"),
+        ("GET", "/v1/search", {}, "Method Not Allowed: GET /v1/search"),
+    ],
+)
+def test_a_wrong_request_is_told_what_it_may_hold(http, method, path, sent, told):
+    """By the names that are known there, so that nobody has to look them up."""
+    answer = http.request(method, path, **sent)
+    assert answer.status_code in {404, 405, 422}
+    assert told in answer.json()["error"]["message"]
+
+
+def test_turns_before_a_refused_one_are_kept(http, memory):
+    """As docs/http.md says: what follows is not, and all may be sent again."""
+    send(http, "s1", 1)
+    mixed = [turn("s2", 1), turn("s2", 2, turn_id="s1-0"), turn("s2", 3)]
+    assert http.post("/v1/turns", json={"turns": mixed}).status_code == 422
+    assert [kept.turn_id for kept in memory.thread("s2")] == ["s2-1"]
+    mixed[1] = turn("s2", 2)
+    assert http.post("/v1/turns", json={"turns": mixed}).json()["new"] == 2

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 
 import httpx2
 import pytest
@@ -425,3 +426,25 @@ def test_over_http_without_tokens_it_is_the_settings_user(tmp_path):
 
         found = asyncio.run(over_http(create_app(memory), None, recent))
         assert [one["q"] for one in found.structured_content["exchanges"]] == ["Hi"]
+
+
+def test_over_http_a_tool_has_the_time_of_a_request_and_is_timed(tmp_path, monkeypatch):
+    """A slow one is answered with what to do, and holds up nothing; both are in the latency metrics."""
+    go_on = threading.Event()
+    with open_memory(tmp_path, FakeClock("2026-03-01T12:00:00Z"), serve={"timeout": "1s"}) as memory:
+        memory.capture(Turn.exchange("Hi", "Hello.", session_id="s"))
+        monkeypatch.setattr(memory, "search", lambda *_, **__: go_on.wait(30))
+        app = create_app(memory)
+
+        async def walk(client):
+            slow = await client.call_tool("search_memory", {"query": "redis"})
+            quick = await client.call_tool("recent_conversations", {})
+            go_on.set()
+            return slow, quick
+
+        slow, quick = asyncio.run(over_http(app, None, walk))
+    assert slow.is_error
+    assert "search_memory: no answer within 1 s" in slow.content[0].text
+    assert not quick.is_error
+    for tool in ("search_memory", "recent_conversations"):
+        assert f'neuralstream_tool_seconds_count{{tool="{tool}"}} 1.0' in app.state.service.metrics.render().decode()
