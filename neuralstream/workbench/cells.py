@@ -95,10 +95,16 @@ class CellMaker:
         """The cell whose settings are the base's, then those of `layers`, then `varied`.
 
         Raises:
-            SettingsError: a setting is unknown, malformed or out of range.
+            SettingsError: a setting is unknown, malformed or out of range, or varied although it would mean nothing.
             NeuralStreamError: what distils cannot be made, such as a prompt that is not there.
         """
         settings = settings_of(self._base, *layers, varied)
+        idle = sorted(_HOST & varied.keys())
+        if idle and settings.context_window is None:
+            raise SettingsError(
+                f"{', '.join(idle)} would change nothing: a log tells of no context that fills up. Set context_window, "
+                "the tokens that a simulated host holds, beside it, as notebooks/sweep.yaml does"
+            )
         embedder = self._embedder_digest(settings)
         distilling = self._distilling(settings)
         filling = [filling_settings(settings, self._asked.lanes), distilling, embedder]

@@ -74,6 +74,15 @@ def test_an_unknown_key_is_wrong_use(cli, file):
     assert "unknown key 'moods'" in ran.err
 
 
+def test_a_threshold_that_no_host_reaches_is_refused(cli, file):
+    """Without a simulated host the context trigger never fires: cells that vary it would all be one."""
+    file.write_text(file.read_text().replace("batch_size: [1, 2]", "context_threshold: [40, 60]"))
+    ran = cli("sweep", file, "--out", "out")
+    assert ran.code == 2
+    assert "context_threshold would change nothing" in ran.err
+    assert "Set context_window" in ran.err
+
+
 def test_what_is_passed_over_is_told(cli, file):
     """A sweep that waits for a file says so, and the others are run."""
     file.write_text(file.read_text().replace("sweeps: [", "sweeps: [{name: b, needs: x, grid: {batch_size: [3]}}, "))
