@@ -2,7 +2,8 @@
 
 The server outlives a killed parent, and the next process adopts it. Who leaves last stops it: each user of the server
 holds a shared lock on a file, which the system drops when a process dies, and a leaver that can lock it exclusively
-is the last.
+is the last. The server inherits a lock of its own and holds it for life, so that there are never two on one folder: not
+even where a parent was killed right after it had started one.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class EmbeddedValkey:
         self.folder = (settings.home / "buffer").resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.socket_path = _socket_path(self.folder)
+        self._log = self.folder / "valkey.log"
         self._fsync = settings.buffer.fsync
         self._users: IO[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,14 +104,29 @@ class EmbeddedValkey:
             return None
 
     def _start(self) -> None:
+        """Start the server, or wait for one that was started but does not answer yet."""
+        deadline = time.monotonic() + _START_SECONDS
+        with (self.folder / "server.lock").open("ab") as lock:
+            while not (self._say(b"PING\r\n") or b"").startswith(b"+PONG"):
+                if self._process is None and _locked(lock):
+                    self._process = self._launch(lock)
+                elif time.monotonic() > deadline or (self._process is not None and self._process.poll() is not None):
+                    if self._process is not None:
+                        self._process.kill()
+                    raise MissingPartError(
+                        f"the embedded Valkey did not start in {self.folder}; its last words are in {self._log}. "
+                        "Free the folder, or set redis_url to use a server of your own"
+                    )
+                time.sleep(_POLL_SECONDS)
+
+    def _launch(self, lock: IO[bytes]) -> subprocess.Popen[bytes]:
         self.socket_path.unlink(missing_ok=True)
-        log = self.folder / "valkey.log"
         options = {
             "port": "0",
             "unixsocket": self.socket_path,
             "unixsocketperm": "700",
             "dir": self.folder,
-            "logfile": log,
+            "logfile": self._log,
             "appendonly": "yes",
             "appendfsync": self._fsync,
             "save": "",
@@ -117,23 +134,14 @@ class EmbeddedValkey:
         }
         arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
         # A session of its own: Ctrl-C in the parent's terminal must not stop the server before the parent has flushed.
-        process = subprocess.Popen(  # noqa: S603 - our own binary and arguments
+        return subprocess.Popen(  # noqa: S603 - our own binary and arguments
             [_server_binary(), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=(lock.fileno(),),
         )
-        deadline = time.monotonic() + _START_SECONDS
-        while not (self._say(b"PING\r\n") or b"").startswith(b"+PONG"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                raise MissingPartError(
-                    f"the embedded Valkey did not start in {self.folder}; its last words are in {log}. "
-                    "Free the folder, or set redis_url to use a server of your own"
-                )
-            time.sleep(_POLL_SECONDS)
-        self._process = process
 
     def _stop(self) -> None:
         self._say(b"SHUTDOWN NOSAVE\r\n")
@@ -142,6 +150,15 @@ class EmbeddedValkey:
             time.sleep(_POLL_SECONDS)
         if self._process is not None:
             self._process.wait()
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file for this process and those that inherit it; False where another holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _socket_path(folder: Path) -> Path:

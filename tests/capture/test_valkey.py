@@ -36,6 +36,29 @@ def test_two_users_share_one_server_and_the_last_stops_it(settings):
     assert not second._answers()
 
 
+def test_a_server_that_a_killed_process_had_only_just_started_is_waited_for(settings):
+    """After kill -9 between the start and the first answer there is one server, not a second one on the same file."""
+    script = textwrap.dedent(f"""
+        import os, signal, subprocess
+        from neuralstream.capture.valkey import EmbeddedValkey
+        from neuralstream.config import Settings
+
+        class Last(subprocess.Popen):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                print(self.pid, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        subprocess.Popen = Last
+        EmbeddedValkey(Settings(home={str(settings.home)!r}))
+    """)
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    valkey = EmbeddedValkey(settings)
+    assert server_pid(valkey) == int(killed.stdout)
+    valkey.close()
+    assert not valkey._answers()
+
+
 def test_the_server_a_killed_process_left_is_adopted_with_its_data(settings):
     """After kill -9 of the parent the next start uses the same server and finds every acknowledged turn."""
     script = textwrap.dedent(f"""
