@@ -103,8 +103,11 @@ def progress() -> Iterator[Progress]:
     Yields:
         A function that is told the stage, what is done, and how much there is to do (None where that is unknown).
     """
-    if _to_a_program.get() or not sys.stderr.isatty():
-        yield (lambda _stage, _done, _total: None) if _to_a_program.get() else _plain_progress()
+    if _to_a_program.get():
+        yield lambda *_: None
+        return
+    if not sys.stderr.isatty():
+        yield _plain_progress()
         return
     from rich import progress as bars
     from rich.console import Console
