@@ -23,6 +23,8 @@ from neuralstream.types import (
     Theme,
     Turn,
     Usage,
+    checked_turn,
+    checked_usage,
     parse_time,
 )
 
@@ -110,7 +112,8 @@ class NeuralStreamClient:
         self, session_id: str, usage: Usage | None, *, user_id: str | None = None, turn_id: str | None = None
     ) -> bool:
         """Report how full the context is after a turn; True where `context_threshold` was crossed."""
-        told = None if usage is None else {name: getattr(usage, name) for name in Usage.__slots__}
+        known = checked_usage(usage)
+        told = None if known is None else {name: getattr(known, name) for name in Usage.__slots__}
         body = {"session_id": session_id, "usage": told, "turn_id": turn_id}
         return bool(self._ask("POST", "/v1/turn_end", body, user_id)["fired"])
 
@@ -378,7 +381,7 @@ def _error(status: int, text: str, url: str) -> NeuralStreamError:
 
 def _sent(turn: Turn, user_id: str | None) -> dict[str, Any]:
     """A turn as it is sent. The service gives it its index."""
-    sent = turn.to_dict()
+    sent = checked_turn(turn).to_dict()
     del sent["index"]
     if turn.user_id == DEFAULT_USER:
         sent["user_id"] = user_id

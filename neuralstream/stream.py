@@ -17,7 +17,7 @@ from neuralstream.clock import Clock, parse_time, utc_now
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, StoreError
 from neuralstream.reading import ReadableMemory
-from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage
+from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage, checked_turn, checked_usage
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter
@@ -114,7 +114,8 @@ class NeuralStream(ReadableMemory):
 
         Returns True when it fired: once each time the threshold is crossed from below.
         """
-        percent = None if usage is None else usage.percent
+        known = checked_usage(usage)
+        percent = None if known is None else known.percent
         fired = self.parts.buffer.turn_end(self._session(session_id, user_id), percent, turn_id=turn_id)
         if fired:
             self._work()
@@ -276,7 +277,7 @@ class NeuralStream(ReadableMemory):
 
         self._disk_limit.check()
         now = self._clock()
-        kept = prepare(turn, self.settings, now)
+        kept = prepare(checked_turn(turn), self.settings, now)
         if kept is None:
             return False
         new = self.parts.buffer.append(kept, now)

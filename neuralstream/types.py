@@ -31,6 +31,8 @@ __all__ = [
     "Theme",
     "Turn",
     "Usage",
+    "checked_turn",
+    "checked_usage",
     "parse_time",
 ]
 
@@ -206,8 +208,8 @@ class Usage:
     def __post_init__(self) -> None:
         if self.percent is None and self.tokens is not None and self.context_window:
             object.__setattr__(self, "percent", 100.0 * self.tokens / self.context_window)
-        if self.percent is not None and not 0 <= self.percent <= 1000:
-            raise InputError(f"usage percent is on a scale of 0 to 100, got {self.percent}; unknown is None")
+        if self.percent is not None and not (isinstance(self.percent, int | float) and 0 <= self.percent <= 1000):
+            raise InputError(f"usage percent is on a scale of 0 to 100, got {self.percent!r}; unknown is None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +439,33 @@ class Status(NamedTuple):
     batches_waiting: int
     batches_done: int
     dead_letters: int
+
+
+def checked_turn(given: object) -> Turn:
+    """What is given, where it is a turn.
+
+    Raises:
+        InputError: it is a text or a dict, say.
+    """
+    if not isinstance(given, Turn):
+        raise InputError(
+            f"a turn is a Turn, got the {type(given).__name__} {str(given)[:80]!r}; "
+            "Turn.exchange(message, reply, session_id=...) makes one"
+        )
+    return given
+
+
+def checked_usage(given: object) -> Usage | None:
+    """What is given, where it is a usage, or unknown.
+
+    Raises:
+        InputError: it is a bare number, say.
+    """
+    if not isinstance(given, Usage | None):
+        raise InputError(
+            f"usage is a Usage, got {str(given)[:80]!r}; write Usage(percent=52), or None where it is unknown"
+        )
+    return given
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -150,6 +150,10 @@ def test_errors_are_the_memory_s_own(client):
     """The class and the message that the core raised; and what to do where nobody answers."""
     with pytest.raises(InputError, match=r"nothing to remember|empty"):
         client.remember("  ")
+    with pytest.raises(InputError, match=r"got the str 'hello'; Turn\.exchange"):
+        client.capture("hello")
+    with pytest.raises(InputError, match=r"got '52'; write Usage"):
+        client.turn_end("s1", 52)
     with pytest.raises(InputError, match=r"body\.tags"):
         client.search("x", tags=["nonsense"])
     with (

@@ -373,3 +373,15 @@ def test_the_async_twin_has_every_method_and_works(settings, clock):
     assert asyncio.run(use())[0].item.session_id == "s1"
     public = {name for name in vars(NeuralStream) if not name.startswith("_")}
     assert public - set(vars(AsyncNeuralStream)) == {"reindex"}
+
+
+def test_what_is_no_turn_and_no_usage_is_told_what_to_write(memory):
+    """A text, a dict, a bare percent: the message names the call that makes the right thing."""
+    with pytest.raises(InputError, match=r"got the str 'hello'; Turn\.exchange"):
+        memory.capture("hello")
+    with pytest.raises(InputError, match=r"got the dict"):
+        memory.capture_all([{"user": "hello"}])
+    with pytest.raises(InputError, match=r"write Usage\(percent=52\)"):
+        memory.turn_end("s1", 52)
+    with pytest.raises(InputError, match="got '52'; unknown is None"):
+        Usage(percent="52")
