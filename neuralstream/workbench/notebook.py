@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,9 @@ _PROGRESS_SECONDS = 15.0
 
 
 def check_parameters(**declared: Any) -> dict[str, Any]:
-    """Fail by name on an injected parameter that the notebook does not declare; called in the cell after them.
+    """Fail by name on an injected parameter that is not declared or of another type; called in the cell after them.
+
+    Text is read as the declared default's type, whoever injected it: plain papermill passes `bm25,hybrid` as it stands.
 
     JupyterLab starts a kernel beside the notebook, commands are given in the checkout: from here on the working folder
     is the checkout in both, so that a path, and `neuralstream.toml`, means the same.
@@ -67,11 +70,15 @@ def check_parameters(**declared: Any) -> dict[str, Any]:
         The parameters, for `write_result` to echo.
 
     Raises:
-        InputError: an injected name is none of them.
+        InputError: an injected name is none of them, or its value is of another type.
     """
-    for cell in _executed_cells():
+    for defaults, cell in pairwise(_executed_cells()):
         if cell.startswith(_INJECTED):
-            _refuse_unknown(_assigned(cell), declared)
+            injected = _assigned(cell)
+            _refuse_unknown(injected, declared)
+            read = {name: _coerce(name, value, _assigned(defaults).get(name)) for name, value in injected.items()}
+            declared |= read
+            require("IPython").get_ipython().user_ns.update(read)
     if CHECKOUT and Path.cwd() == CHECKOUT / _NOTEBOOKS.name:
         os.chdir(CHECKOUT)
     return declared

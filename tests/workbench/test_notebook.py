@@ -73,6 +73,22 @@ def test_misspelt_parameter_fails_under_plain_papermill(small, tmp_path):
         )
 
 
+def test_text_is_read_as_declared_under_plain_papermill(small, tmp_path):
+    """What a command line gives as text is the declared type in the notebook; what cannot be is refused by name."""
+    import papermill
+
+    def run(**parameters):
+        given = {"out": str(tmp_path)} | parameters
+        papermill.execute_notebook(str(small), str(tmp_path / "done.ipynb"), parameters=given, progress_bar=False)
+        return json.loads((tmp_path / "result.json").read_text())
+
+    result = run(modes="bm25,hybrid", threshold="60")
+    assert result["parameters"]["modes"] == ["bm25", "hybrid"]
+    assert result["answer"] == 61
+    with pytest.raises(papermill.PapermillExecutionError, match="threshold = 'forty': write a value like 50"):
+        run(threshold="forty")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
