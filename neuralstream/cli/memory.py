@@ -63,6 +63,8 @@ def search(
     if as_json:
         print_json([hit.to_dict() for hit in hits])
         return
+    if not hits:
+        note("nothing was found; `neuralstream recent` shows what memory holds")
     signals = sorted({name for hit in hits for name in hit.signals}) if explain else []
     print_table(
         ("score", *signals, "kind", "time", "session", "id", "text"),
@@ -74,7 +76,7 @@ def search(
 def recent(
     call: Call,
     *,
-    limit: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, metavar="N", help="How many.")] = 20,
     since: SinceOption = None,
     until: UntilOption = None,
     session: SessionOption = None,
@@ -88,6 +90,8 @@ def recent(
     if as_json:
         print_json([hit.to_dict() for hit in hits])
     else:
+        if not hits:
+            note(f"memory holds no such {kind}; `neuralstream watch`, `import` and `replay` fill it from logs")
         print_table(("time", "session", "id", "text"), [(*_place(hit), hit.id, short(hit.text)) for hit in hits])
 
 
@@ -103,6 +107,8 @@ def thread(
     if as_json:
         print_json([turn.to_dict() for turn in turns])
     else:
+        if not turns:
+            note(f"there is no session {session!r}; `neuralstream recent` shows their ids")
         print_table(
             ("turn", "time", "speaker", "text"),
             [(turn.index, turn.created_at, part.label, part.text) for turn in turns for part in turn.parts],
@@ -114,7 +120,7 @@ def themes(
     call: Call,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many.")] = 10,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, metavar="N", help="How many.")] = 10,
     *,
     summary: Annotated[bool, typer.Option("--summary", help="Have the language model tell them.")] = False,
     as_json: JsonOption = False,

@@ -132,3 +132,21 @@ def test_unknown_gem_is_an_error(memory):
     shown = memory("gems", "show", "0b0e3c1e-0000-5000-8000-000000000000")
     assert (shown.code, shown.out) == (2, "")
     assert shown.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("search", "redis"), "nothing was found"),
+        (("recent", "--limit", "3"), "memory holds no such turn; `neuralstream watch`"),
+        (("thread", "s9"), "there is no session 's9'"),
+    ],
+)
+def test_where_nothing_is_there_it_says_so(cli, recorder, arguments, told):
+    """Beside the table, not in it; --json is an empty list and silent."""
+    assert recorder.answers == {}
+    ran = cli(*arguments)
+    assert (ran.code, ran.rows) == (0, [])
+    assert told in ran.err
+    silent = cli(*arguments, "--json")
+    assert (silent.json, silent.err) == ([], "")

@@ -10,6 +10,8 @@ import yaml
 from neuralstream.cli import app
 from neuralstream.config import Settings
 from neuralstream.serve.auth import Tokens, refuse_an_open_door
+from neuralstream.serve.metrics import Metrics, open_memory
+from neuralstream.testing import FakeEmbedder
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 
@@ -33,3 +35,22 @@ def test_units_start_a_command_that_exists(unit):
     """Its name is one of ours."""
     (command,) = re.findall(r"^ExecStart=\S+/neuralstream (\w+)", unit.read_text(encoding="utf-8"), re.MULTILINE)
     assert command in typer.main.get_command(app).commands
+
+
+def test_what_is_to_be_watched_is_told_by_the_service(settings):
+    """Every metric that the page on deployment names is one that `/metrics` has."""
+    page = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    metrics = Metrics()
+    with open_memory(settings, metrics, embedder=FakeEmbedder()) as memory:
+        metrics.watch(memory)
+        told = set(re.findall(r"^# TYPE (\w+)", metrics.render().decode(), re.MULTILINE))
+    named = set(re.findall(r"neuralstream_\w+", page))
+    assert len(named) >= 8
+    assert named <= told
+
+
+def test_what_the_page_on_deployment_names_is_a_setting():
+    """Settings and variables in its text are ours."""
+    page = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    for section, name in re.findall(r"`(buffer|llm|embed|serve)\.(\w+)`", page):
+        assert name in type(getattr(Settings(), section)).model_fields, f"{section}.{name}"
