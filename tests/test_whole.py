@@ -89,6 +89,10 @@ def fates(draw: st.DrawFn) -> Death | None:
     return draw(deaths) if draw(st.integers(0, 3)) == 3 else None
 
 
+talked = precondition(lambda self: any(self.threads.values()))
+"""Where nothing was said, there is nothing to do to it."""
+
+
 class Zygote:
     """A process that has everything imported and gives birth to incarnations, one after the other's death."""
 
@@ -180,6 +184,7 @@ class Whole(RuleBasedStateMachine):
         self._capture(turns, fate, again=again)
 
     @rule(key=keys, number=st.integers(0, 9))
+    @talked
     def capture_as_another_session_s(self, key: Key, number: int) -> None:
         """A turn id that another session of the user has is refused, and nothing is kept."""
         user, session = key
@@ -192,6 +197,7 @@ class Whole(RuleBasedStateMachine):
             self._settle(None, [self.threads])
 
     @rule(key=keys, percent=st.none() | st.integers(0, 100), number=st.integers(0, 9), fate=fates())
+    @talked
     def turn_end(self, key: Key, percent: int | None, number: int, fate: Death | None) -> None:
         """Report how full the context is."""
         turn_id = _turn_id(key, number)
@@ -199,6 +205,7 @@ class Whole(RuleBasedStateMachine):
         self._settle(fate, [self.threads])
 
     @rule(minutes=st.integers(1, 20), fate=fates())
+    @talked
     def wait(self, minutes: int, fate: Death | None) -> None:
         """Time passes, perhaps so much that sessions are idle."""
         self.now += timedelta(minutes=minutes)
@@ -206,12 +213,14 @@ class Whole(RuleBasedStateMachine):
         self._settle(fate, [self.threads])
 
     @rule(key=keys, reason=st.sampled_from(["end", "reset", "compaction"]), fate=fates())
+    @talked
     def end_session(self, key: Key, reason: str, fate: Death | None) -> None:
         """A session ends."""
         self._do("end_session", fate, user=key[0], session=key[1], reason=reason)
         self._settle(fate, [self.threads])
 
     @rule(fate=fates())
+    @talked
     def flush(self, fate: Death | None) -> None:
         """Everything is indexed and distilled."""
         reply = self._do("flush", fate)
@@ -220,7 +229,7 @@ class Whole(RuleBasedStateMachine):
     @rule(
         user=st.sampled_from(USERS), mode=st.sampled_from(MODES), lane=st.sampled_from(["turns", "all"]), data=st.data()
     )
-    @precondition(lambda self: self.words)
+    @talked
     def search(self, user: str, mode: str, lane: str, data: st.DataObject) -> None:
         """Only what the user said is found, each once; nothing that was forgotten."""
         word = data.draw(st.sampled_from(self.words))
@@ -235,7 +244,7 @@ class Whole(RuleBasedStateMachine):
             assert found == has_it if lane == "turns" else has_it or not hits
 
     @rule(key=keys, fate=fates(), again=st.booleans())
-    @precondition(lambda self: any(self.threads.values()))
+    @talked
     def forget(self, key: Key, fate: Death | None, again: bool) -> None:
         """Forget a session; after a death all of it is there or nothing, and telling it again forgets it."""
         without = {other: turns for other, turns in self.threads.items() if other != key}
@@ -248,6 +257,7 @@ class Whole(RuleBasedStateMachine):
             self._settle(None, [without])
 
     @rule(worker=st.sampled_from(["inline", "thread"]), fates=st.lists(deaths, max_size=2))
+    @talked
     def restart(self, worker: str, fates: list[Death]) -> None:
         """Close in good order and open again; the opening may be killed."""
         assert self._do("close", None) == {"answer": None}
@@ -425,7 +435,7 @@ def test_every_acknowledged_turn_is_kept_in_order_once(whole):
 def test_every_acknowledged_turn_is_kept_in_order_once_in_many_lives(whole):
     """Other lives each time; what failed is printed as the steps that led there, and a line that repeats them."""
     many = hypothesis_settings(
-        max_examples=150, stateful_step_count=30, derandomize=False, deadline=None, print_blob=True,
+        max_examples=100, stateful_step_count=30, derandomize=False, deadline=None, print_blob=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     run_state_machine_as_test(whole, settings=many)
