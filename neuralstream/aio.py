@@ -8,6 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from neuralstream.errors import InputError
 from neuralstream.stream import NeuralStream
 
 __all__ = ["AsyncNeuralStream"]
@@ -36,13 +37,25 @@ class AsyncNeuralStream:
         arguments: those of `NeuralStream`, which is opened on entering.
     """
 
-    memory: NeuralStream
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._open = lambda: NeuralStream(*args, **kwargs)
+        self._memory: NeuralStream | None = None
+
+    @property
+    def memory(self) -> NeuralStream:
+        """The memory that is awaited.
+
+        Raises:
+            InputError: it has not been entered.
+        """
+        if self._memory is None:
+            raise InputError(
+                "this memory is not open: use it inside `async with AsyncNeuralStream(settings) as memory`"
+            )
+        return self._memory
 
     async def __aenter__(self) -> Self:
-        self.memory = await asyncio.to_thread(self._open)
+        self._memory = await asyncio.to_thread(self._open)
         return self
 
     async def __aexit__(

@@ -375,6 +375,12 @@ def test_the_async_twin_has_every_method_and_works(settings, clock):
     assert public - set(vars(AsyncNeuralStream)) == {"reindex"}
 
 
+def test_the_asynchronous_twin_has_to_be_entered(settings):
+    """The message shows how, instead of naming an attribute that is missing."""
+    with pytest.raises(InputError, match="async with AsyncNeuralStream"):
+        asyncio.run(AsyncNeuralStream(settings).recent())
+
+
 def test_what_is_no_turn_and_no_usage_is_told_what_to_write(memory):
     """A text, a dict, a bare percent: the message names the call that makes the right thing."""
     with pytest.raises(InputError, match=r"got the str 'hello'; Turn\.exchange"):
