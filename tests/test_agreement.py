@@ -135,7 +135,7 @@ def assert_agree(found, expected):
             best_after = max(best_after, scores[point])
 
 
-@pytest.mark.parametrize("model", ["fake", "minilm"])
+@pytest.mark.parametrize("model", ["fake", pytest.param("minilm", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("log", [people, exchanges])
 def test_one_go_turn_by_turn_and_with_restarts_agree(log, model, settings, request):
     """The way a log comes in changes no score by more than 1e-5, and no order but of hits closer than that."""
@@ -153,7 +153,7 @@ def test_a_fact_at_the_end_of_a_long_reply_is_the_first_semantic_hit(settings, m
     with NeuralStream(settings, embedder=minilm, extractor=ScriptedExtractor(lambda _: ())) as memory:
         others = [
             Turn.exchange(
-                f"Tell me of {PLACES[number % 8]}.", prose(20 + 10 * number, seed=number), session_id="others"
+                f"Tell me of {PLACES[number % 8]}.", prose(20 + 2 * number, seed=number), session_id="others"
             )
             for number in range(10, 40)
         ]
