@@ -238,7 +238,7 @@ def test_the_thread_worker_does_the_same_as_inline(tmp_path):
                         created_at=datetime(2026, 1, 1, 0, number, tzinfo=UTC),
                     )
                 )
-            memory.flush(timeout=30)
+            memory.flush(timeout=300)
             results.append((memory.gems(), [hit.id for hit in memory.recent(20)], memory.search("redis port", k=20)))
     assert results[0] == results[1]
 

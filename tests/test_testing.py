@@ -54,7 +54,7 @@ def test_a_script_decides_what_is_extracted():
 
 def test_the_server_answers_as_scripted_and_records():
     """Listed answers come once each in order, a list is streamed, and then the server behaves by itself."""
-    with ScriptedOllama() as server, httpx.Client(base_url=server.url, timeout=5) as client:
+    with ScriptedOllama() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         server.script("/api/chat", [{"done": True}, [{"n": 1}, {"n": 2}], OllamaReply.error("busy", 503)])
         assert client.post("/api/chat", json={"model": "m", "messages": []}).json() == {"done": True}
         assert client.post("/api/chat", json={}).text.splitlines() == ['{"n": 1}', '{"n": 2}']
@@ -76,7 +76,7 @@ def chat(client, path, words, **more):
 def test_an_ollama_model_chats_and_cuts_prompts_without_a_word():
     """It reads half of its context, from the end, and stops at the longest answer; it can what it was said to."""
     models = {"qwen3": ScriptedChat(lambda prompt: prompt.split()[0] + " …" + prompt[-4:], capabilities=["thinking"])}
-    with ScriptedOllama(models) as server, httpx.Client(base_url=server.url, timeout=5) as client:
+    with ScriptedOllama(models) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         whole = chat(client, "/api/chat", 10).json()
         assert whole["message"] == {"role": "assistant", "content": "first …last"}
         assert (whole["done_reason"], whole["prompt_eval_count"], whole["eval_count"]) == ("stop", 16, 3)
@@ -90,7 +90,7 @@ def test_an_ollama_model_chats_and_cuts_prompts_without_a_word():
 
 def test_an_ollama_model_that_cannot_think_refuses_the_option():
     """As Ollama does."""
-    with ScriptedOllama() as server, httpx.Client(base_url=server.url, timeout=5) as client:
+    with ScriptedOllama() as server, httpx.Client(base_url=server.url, timeout=60) as client:
         assert chat(client, "/api/chat", 1).json()["message"]["content"] == '{"gems": []}'
         assert chat(client, "/api/chat", 1, think=False).status_code == 400
 
@@ -99,7 +99,7 @@ def test_an_openai_model_chats_and_refuses_prompts_that_are_too_long():
     """It lists its context, wants the key, and says what went wrong."""
     with (
         ScriptedOpenAI({"qwen3": ScriptedChat("Hello.")}, context_length=100, api_key="k") as server,
-        httpx.Client(base_url=server.url, timeout=5, headers={"authorization": "Bearer k"}) as client,
+        httpx.Client(base_url=server.url, timeout=60, headers={"authorization": "Bearer k"}) as client,
     ):
         assert client.get("/models").json()["data"] == [{"id": "qwen3", "max_model_len": 100}]
         said = chat(client, "/chat/completions", 10).json()

@@ -144,7 +144,7 @@ def test_a_host_and_two_searchers(settings):
             began = time.perf_counter()
             host.capture(Turn.exchange("Tea?", "Yes.", session_id=f"idle{number}", turn_id=f"idle-{number}"))
             idle.append(time.perf_counter() - began)
-        assert p99(took) < max(20 * p99(idle), 2), (p99(took), p99(idle))
+        assert p99(took) < max(20 * p99(idle), 10), (p99(took), p99(idle))
 
 
 SERVICE = textwrap.dedent("""
