@@ -129,8 +129,9 @@ def _take_lock(path: Path) -> IO[str]:
         holder = _describe(lock.read())
         lock.close()
         raise StoreLockedError(
-            f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or share "
-            "memory through a service that many processes may use: set qdrant_url to a Qdrant server"
+            f"the store in {path.parent} is held by {holder}; one process owns the embedded store: stop it, or let "
+            "`neuralstream serve` be that process and ask it with NeuralStreamClient, or set qdrant_url to a Qdrant "
+            "server, which any number of processes may use"
         ) from None
     lock.truncate(0)
     json.dump({"pid": os.getpid(), "command": _command(), "since": iso_time(utc_now())}, lock)
