@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -283,6 +284,28 @@ class TestScope:
 
 
 class TestPurge:
+    @pytest.mark.slow
+    def test_purging_keeps_no_memory(self, settings, make):
+        """Threads that purge one after the other do not each hold on to what a rewrite takes."""
+        status = Path("/proc/self/status")
+        if not status.exists():
+            pytest.skip("needs Linux's /proc")
+
+        def own_mb():
+            lines = status.read_text().splitlines()
+            return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
+
+        words = [f"word{n}" for n in range(3000)]
+        together = threading.Barrier(4)
+        with _opened(settings) as store, ThreadPoolExecutor(4) as pool:
+            store.upsert(TURNS, [make("ann", n, terms=" ".join(words[n : n + 100])) for n in range(1000)])
+            list(pool.map(lambda _: together.wait(), range(4)))
+            pool.submit(store.purge).result()
+            before = own_mb()
+            for _ in range(4):
+                pool.submit(store.purge).result()
+            assert own_mb() - before < 10
+
     def test_deleted_text_is_nowhere_in_the_folder(self, settings, make):
         """After delete and purge no file holds the text, and all else is as it was."""
         with _opened(settings) as store:
