@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -110,6 +111,10 @@ class ScriptedServer(ABC):
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # whoever asked was killed
+                    super().handle()
 
             def do_GET(self) -> None:
                 self.do_POST()
