@@ -230,7 +230,8 @@ def test_the_notebook_measures_the_same_and_leaves_a_page(repository):
     (repository.folder / "ci" / "02_compare_retrievers.ipynb").write_bytes(
         (ROOT / "notebooks" / "02_compare_retrievers.ipynb").read_bytes()
     )
-    ran = repository.shell(scripts("With a page to read")[0], NEURALSTREAM_CACHE_DIR="ci/cache")
+    _, papermill = scripts("With a page to read")
+    ran = repository.shell(papermill, NEURALSTREAM_CACHE_DIR="ci/cache")
     assert ran.returncode == 0, ran.stderr
     assert (repository.folder / "ci" / "out" / "run" / "report.html").is_file()
     gated = repository.shell("neuralstream gate ci/out/run --baseline ci/baseline.json --json")
