@@ -162,8 +162,9 @@ class BufferClient:
         try:
             yield
         except self._unreachable as error:
+            why = str(error).rstrip(".")
             raise MissingPartError(
-                f"the buffer at {self.where} does not answer: {error}. Start the server, or check redis_url"
+                f"the buffer at {self.where} does not answer: {why}. Start the server, or check redis_url"
             ) from error
         except self._refusal as error:
             raise StoreError(f"the buffer at {self.where} refused: {error}; nothing was changed") from error
