@@ -33,6 +33,10 @@ REPORTS = sorted((ROOT / "reports").glob("*.md"))
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 PLACES = "acceptance|benchmarks|datasets|docs|integrations|neuralstream|notebooks|prompts|reports|tests"
 MADE_BY_RUNNING = "reports/runs/"
+NO_FIGURE = re.compile(r"`[^`]*`|\]\([^)]*\)|<http[^>]*>|\bPython \d\.\d+|\b\d{4}-\d\d-\d\d")
+"""Code, addresses, dates and versions."""
+SOURCE = re.compile(r"\[\d+\](?!\()")
+"""Says that a figure is somebody else's, and where it stands."""
 FIGURE = re.compile(r"(?<![\w.@/,-])(?:\d+ of \d+|\d*\.\d{3}|\d{3,}(?:,\d{3})*)(?![\w.]\d|\w|%)")
 BUDGETS = {"500", "1000", "1,000", "2000", "2,000"}
 
@@ -54,7 +58,9 @@ def _blocks(page, *languages):
 def _prose(page):
     """Paragraphs without fences, tables and comments, each on one line."""
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
-    text = re.sub(r"<!-- table:.*?<!-- end of table -->|<!--.*?-->|^\|.*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"<!-- table:.*?<!-- end of table -->|<!--.*?-->|^\|[^\n]*$", "", text, flags=re.DOTALL | re.MULTILINE
+    )
     items = re.split(r"\n\s*\n|\n(?=\s*[-*] )", text)
     return [" ".join(item.split()) for item in items if item.strip()]
 
@@ -219,17 +225,20 @@ def test_settings_that_are_shown_load(page, tmp_path, monkeypatch):
         assert Settings.load(file)
 
 
-def test_figures_of_the_readme_are_in_the_file_that_their_sentence_names():
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "comparison.md"], ids=_name)
+def test_figures_are_in_the_file_that_their_sentence_names(page):
     """Shares, counts and "N of M" in the text stand in a file that the sentence, else its paragraph, names.
 
     Name the report or test behind a new figure in its sentence: `reports/NAME.md` or a link. A datasheet stands, too,
     for what `neuralstream datasets stats` counts in its set.
     """
     unfounded = []
-    for item in _prose(ROOT / "README.md"):
+    for item in _prose(page):
         sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z`*\[])", item)
         for sentence in sentences:
-            plain = re.sub(r"`[^`]*`|\]\([^)]*\)|\bPython \d\.\d+", "", sentence)
+            if SOURCE.search(sentence):
+                continue
+            plain = NO_FIGURE.sub("", sentence)
             files = _files(sentence) or _files(item)
             unfounded += [
                 f"{figure} in: {sentence}"
