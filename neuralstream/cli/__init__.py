@@ -26,6 +26,7 @@ from neuralstream.cli import (
     upkeep,
     watch,
     workbench,
+    worker,
 )
 from neuralstream.cli.options import Call, group
 from neuralstream.cli.output import note, note_warnings, print_text
@@ -78,5 +79,5 @@ def _root(
 
 
 app = group("Memory without end for language-model agents, and a workbench that measures it.", _root)
-for part in (doctor, logs, importing, watch, serve, mcp, memory, gems, upkeep, workbench, thematic, cassette):
+for part in (doctor, logs, importing, watch, worker, serve, mcp, memory, gems, upkeep, workbench, thematic, cassette):
     part.add_to(app)
