@@ -137,7 +137,16 @@ class Installed:
         )  # fmt: skip
         if probe.returncode:
             pytest.skip(f"no package registry answers here: {probe.stderr.strip().splitlines()[-1]}")
-        run(*pip, "install", "--quiet", "--constraint", ROOT / "constraints.txt", f"{wheel}{extras}", cwd=folder)
+        run(
+            *pip,
+            "install",
+            "--quiet",
+            "--no-compile",
+            "--constraint",
+            ROOT / "constraints.txt",
+            f"{wheel}{extras}",
+            cwd=folder,
+        )
 
     def run(self, *arguments):
         """What `neuralstream ARGUMENTS` prints."""

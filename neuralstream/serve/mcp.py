@@ -31,7 +31,7 @@ try:
     from starlette.routing import Route
 except ImportError as missing:
     raise MissingPartError(
-        f"the MCP server needs the package mcp, 2.0 or later ({missing}): pip install 'neuralstream[serve]'"
+        f"the MCP server needs the package mcp, 2.1 or later ({missing}): pip install 'neuralstream[serve]'"
     ) from missing
 
 from neuralstream.serve.mcp_tools import Memory, MemoryTools
