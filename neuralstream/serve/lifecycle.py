@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import MissingPartError, NeuralStreamError
+from neuralstream.heap import give_back
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from neuralstream.extract.base import Extractor
 
 __all__ = ["serve"]
+
+_GIVE_BACK_SECONDS = 60.0
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -63,8 +67,10 @@ def serve(
         # Where the model cannot be had, a search says why; captures go on.
         with suppress(NeuralStreamError):
             memory.parts.embedder.known_share("warm up")
+        app = create_app(memory, metrics=metrics)
+        app.state.running.append(_giving_back)
         config = uvicorn.Config(
-            create_app(memory, metrics=metrics),
+            app,
             lifespan="on",
             ws="none",
             log_config=None,
@@ -88,6 +94,22 @@ def _listen(settings: Settings) -> socket.socket:
 def _url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@asynccontextmanager
+async def _giving_back() -> AsyncIterator[None]:
+    """Give freed memory back every minute: a service runs for months, and its threads would hold on to it."""
+
+    async def give() -> None:
+        while True:
+            await asyncio.sleep(_GIVE_BACK_SECONDS)
+            await asyncio.to_thread(give_back)
+
+    giving = asyncio.create_task(give())
+    try:
+        yield
+    finally:
+        giving.cancel()
 
 
 @contextmanager

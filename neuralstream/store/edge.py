@@ -10,7 +10,6 @@ points, the write that crosses the line seals it into files that open at once; t
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -26,6 +25,7 @@ import numpy as np
 from neuralstream.clock import parse_time
 from neuralstream.embed.base import Vectors
 from neuralstream.errors import MissingPartError, StoreError
+from neuralstream.heap import give_back
 from neuralstream.store.base import Bm25, Fingerprint, MemoryStore, Nearest, Point, Ranked, Ranking, Record, Where
 from neuralstream.store.folder import Generation, StoreFolder
 from neuralstream.store.schema import (
@@ -239,7 +239,7 @@ class EdgeStore:
             self._close_shards()
             self._folder.publish(fresh)
             self._stored, self._shards = fresh, _open(fresh)
-        _give_back()
+        give_back()
         return (
             f"rewrote the embedded store with its {copied[TURNS]} turn points and {copied[GEMS]} gem points; the old "
             "files and their write-ahead log are gone"
@@ -317,14 +317,6 @@ def rebuild_edge(path: Path, fingerprint: Fingerprint) -> Iterator[Rebuild]:
     """See `neuralstream.store.rebuilding`."""
     with closing(EdgeStore(path, fingerprint, check=False)) as old, old.replacing(fingerprint) as new:
         yield Rebuild(old, new)
-
-
-def _give_back() -> None:
-    """Return freed memory to the system. Glibc keeps it for each thread: 110 MB a rewrite of 1,100 turns and gems."""
-    # Other C libraries have no such function.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _open(generation: Generation) -> Shards:
