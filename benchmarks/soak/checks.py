@@ -182,6 +182,8 @@ def slope_of(samples: Sequence[Sample], *, valkey: bool = False) -> Slope | None
     if len(kept) < _FEWEST_SAMPLES or answers[0] == answers[-1]:
         return None
     memory = [(sample.valkey if valkey else sample.service).anonymous for sample in kept]
+    if len(set(memory)) == 1:  # the interval's formula has no answer then
+        return Slope(0.0, 0.0, 0.0)
     slope, _, low, high = theilslopes(memory, answers)
     return Slope(float(slope), float(low), float(high))
 

@@ -63,6 +63,12 @@ def test_what_a_first_third_fills_is_no_leak():
     assert slope_of(samples(0, warming=50_000)) == slope_of(samples(0))
 
 
+def test_memory_that_never_changes_has_no_slope():
+    """Valkey's often does not."""
+    still = [sample._replace(service=Memory(50_000, 1, 20, 9)) for sample in samples(0)]
+    assert slope_of(still) == (0, 0, 0)
+
+
 def test_of_a_few_samples_nothing_is_concluded():
     """Neither a pass nor a failure."""
     assert set(verdicts(check_memory("search only", samples(LEAKING, count=20))).values()) == {None}
