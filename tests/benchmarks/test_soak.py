@@ -63,6 +63,14 @@ def test_what_a_first_third_fills_is_no_leak():
     assert slope_of(samples(0, warming=50_000)) == slope_of(samples(0))
 
 
+def test_a_slope_that_is_uncertain_is_not_judged():
+    """Few requests while memory goes up and down say neither that it grows nor that it does not."""
+    unsteady = [
+        sample._replace(service=Memory(50_000 + 7919 * at % 30_000, 1, 20, 9)) for at, sample in enumerate(samples(0))
+    ]
+    assert verdicts(check_memory("search only", unsteady))["search only: memory of the service is flat"] is None
+
+
 def test_memory_that_never_changes_has_no_slope():
     """Valkey's often does not."""
     still = [sample._replace(service=Memory(50_000, 1, 20, 9)) for sample in samples(0)]
