@@ -152,9 +152,7 @@ def test_a_fact_at_the_end_of_a_long_reply_is_the_first_semantic_hit(settings, m
     assert len(long.split()) >= 3000
     with NeuralStream(settings, embedder=minilm, extractor=ScriptedExtractor(lambda _: ())) as memory:
         others = [
-            Turn.exchange(
-                f"Tell me of {PLACES[number % 8]}.", prose(20 + 2 * number, seed=number), session_id="others"
-            )
+            Turn.exchange(f"Tell me of {PLACES[number % 8]}.", prose(20 + 2 * number, seed=number), session_id="others")
             for number in range(10, 40)
         ]
         told = Turn.exchange("Write up what you know.", long, session_id="told")
