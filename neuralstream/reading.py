@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.clock import Clock, parse_time
-from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn
+from neuralstream.errors import InputError
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Lane, Mode, Theme, Turn, checked_tags
 
 if TYPE_CHECKING:
     from neuralstream.config import Settings
@@ -78,7 +79,7 @@ class ReadableMemory:
                 since=_utc(since),
                 until=_utc(until),
                 session_id=session_id,
-                tags=tuple(tags),
+                tags=checked_tags(tags),
                 exclude_turns=tuple(exclude_turns),
                 pending=pending,
                 explain=explain,
@@ -105,9 +106,15 @@ class ReadableMemory:
             kind: turns or gems.
             user_id: whose memory; None is the settings' user.
             as_of: nothing created later, and the gems that held then; None is now.
+
+        Raises InputError where the kind is unknown or the limit below 1.
         """
         from neuralstream.retrieve.recency import newest
 
+        if kind not in {"turn", "gem"}:
+            raise InputError(f"kind {kind!r} is unknown; use turn or gem")
+        if limit < 1:
+            raise InputError(f"limit is the number of hits and at least 1, got {limit}")
         user = self._user(user_id)
         pending = self.parts.buffer.pending(user)
         return newest(
@@ -216,7 +223,9 @@ class ReadableMemory:
         from neuralstream.retrieve.recency import list_gems
 
         user = self._user(user_id)
-        return list_gems(self.parts.store, user, session_id=session_id, tags=tuple(tags), status=status, limit=limit)
+        return list_gems(
+            self.parts.store, user, session_id=session_id, tags=checked_tags(tags), status=status, limit=limit
+        )
 
     def gem(self, gem_id: str, *, user_id: str | None = None) -> Gem:
         """One gem, by its id or by the eight or more first digits of it that a context block shows.

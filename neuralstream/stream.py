@@ -17,7 +17,18 @@ from neuralstream.clock import Clock, parse_time, utc_now
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, StoreError
 from neuralstream.reading import ReadableMemory
-from neuralstream.types import EndReason, Gem, GemTag, Status, Turn, Usage, checked_turn, checked_usage
+from neuralstream.types import (
+    EndReason,
+    Gem,
+    GemTag,
+    Status,
+    Turn,
+    Usage,
+    checked_reason,
+    checked_tags,
+    checked_turn,
+    checked_usage,
+)
 
 if TYPE_CHECKING:
     from neuralstream.capture.records import DeadLetter
@@ -39,6 +50,7 @@ class NeuralStream(ReadableMemory):
         embedder, extractor: instead of those the settings name.
 
     Raises:
+        InputError: the settings are none, or no work could be done with them.
         MissingPartError: a part is not installed or cannot be reached.
         StoreMismatchError: the store was filled by another embedder or analyser.
         StoreLockedError: another process holds the embedded store.
@@ -57,6 +69,8 @@ class NeuralStream(ReadableMemory):
         from neuralstream.upkeep import DiskLimit
 
         self.settings = settings or Settings.load()
+        if not isinstance(self.settings, Settings):
+            raise InputError(f"settings are a Settings, got {settings!r}; Settings.load({settings!r}) reads a file")
         if self.settings.worker == "none" and self.settings.qdrant_url is None:
             raise InputError(
                 "worker = 'none' leaves the work to other processes, which the embedded store cannot serve: "
@@ -134,8 +148,11 @@ class NeuralStream(ReadableMemory):
         return len(fired)
 
     def end_session(self, session_id: str, *, reason: EndReason = "end", user_id: str | None = None) -> None:
-        """Distil what a session has left: it ended, was reset, or the host is about to compact it."""
-        if self.parts.buffer.end(self._session(session_id, user_id), reason):
+        """Distil what a session has left: it ended, was reset, or the host is about to compact it.
+
+        Raises InputError where the reason is none of these.
+        """
+        if self.parts.buffer.end(self._session(session_id, user_id), checked_reason(reason)):
             self._work()
 
     def flush(self, timeout: float | None = None) -> None:
@@ -175,7 +192,12 @@ class NeuralStream(ReadableMemory):
         from neuralstream.upkeep import remember
 
         return remember(
-            self.parts, text, tags=tuple(tags), topics=tuple(topics), importance=importance, user_id=self._user(user_id)
+            self.parts,
+            text,
+            tags=checked_tags(tags),
+            topics=tuple(topics),
+            importance=importance,
+            user_id=self._user(user_id),
         )
 
     def correct(self, gem_id: str, text: str, *, user_id: str | None = None) -> Gem:

@@ -31,6 +31,8 @@ __all__ = [
     "Theme",
     "Turn",
     "Usage",
+    "checked_reason",
+    "checked_tags",
     "checked_turn",
     "checked_usage",
     "parse_time",
@@ -275,9 +277,7 @@ class Gem:
         for name in ("importance", "confidence"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"a gem's {name} lies between 0 and 1, got {getattr(self, name)}")
-        unknown = set(self.tags) - set(get_args(GemTag))
-        if unknown:
-            raise InputError(f"unknown gem tag {sorted(unknown)}; use {', '.join(get_args(GemTag))}")
+        checked_tags(self.tags)
         if not self.evidence:
             object.__setattr__(self, "evidence", self.source_turns)
 
@@ -453,6 +453,34 @@ def checked_turn(given: object) -> Turn:
             "Turn.exchange(message, reply, session_id=...) makes one"
         )
     return given
+
+
+def checked_reason(given: object) -> EndReason:
+    """What is given, where it is a reason.
+
+    Raises:
+        InputError: no session ends so.
+    """
+    reasons: tuple[EndReason, ...] = get_args(EndReason)
+    for reason in reasons:
+        if given == reason:
+            return reason
+    raise InputError(f"reason {given!r} is unknown; use one of {', '.join(reasons)}")
+
+
+def checked_tags(given: Sequence[str]) -> tuple[GemTag, ...]:
+    """What is given, where all of it are tags.
+
+    Raises:
+        InputError: it is a bare text, or a tag is unknown.
+    """
+    tags: tuple[GemTag, ...] = get_args(GemTag)
+    if isinstance(given, str):
+        raise InputError(f"tags are a list, got {given!r}; write [{given!r}]")
+    unknown = [tag for tag in given if tag not in tags]
+    if unknown:
+        raise InputError(f"unknown gem tag {unknown}; use {', '.join(tags)}")
+    return tuple(tag for one in given for tag in tags if tag == one)
 
 
 def checked_usage(given: object) -> Usage | None:

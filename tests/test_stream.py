@@ -391,3 +391,37 @@ def test_what_is_no_turn_and_no_usage_is_told_what_to_write(memory):
         memory.turn_end("s1", 52)
     with pytest.raises(InputError, match="got '52'; unknown is None"):
         Usage(percent="52")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda memory: memory.recent(kind="turns"), "use turn or gem"),
+        (lambda memory: memory.recent(limit=0), "at least 1, got 0"),
+        (lambda memory: memory.end_session("s1", reason="done"), "use one of end, reset, compaction, shutdown"),
+        (lambda memory: memory.search("redis", tags="fact"), r"write \['fact'\]"),
+        (lambda memory: memory.search("redis", tags=["facts"]), "use decision, fact, preference, todo, code"),
+        (lambda memory: memory.search(None), "a query is text, got None"),
+        (lambda memory: memory.search("redis", k=1.5), "whole and at least 1, got 1.5"),
+    ],
+)
+def test_a_slip_of_the_caller_is_named(memory, call, says):
+    """A wrong word or number is refused by name, and says what would do."""
+    with pytest.raises(InputError, match=says):
+        call(memory)
+
+
+def test_a_path_is_not_taken_for_settings():
+    """Who names a file is told how one is read."""
+    with pytest.raises(InputError, match=r"Settings.load\('neuralstream.toml'\) reads a file"):
+        NeuralStream("neuralstream.toml")
+
+
+def test_a_closed_memory_says_so(settings, clock):
+    """What is asked after closing is refused as such, not as a server that is down."""
+    with NeuralStream(settings, clock=clock, embedder=FakeEmbedder()) as memory:
+        say(memory, clock, FACTS[0])
+    for call in (memory.recent, lambda: say(memory, clock, FACTS[1])):
+        with pytest.raises(InputError, match="this memory was closed"):
+            call()
+    memory.close()

@@ -56,6 +56,7 @@ class BufferClient:
         self._sole = "1" if sole_owner else "0"
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
         self._scripts: dict[str, Any] = {}
+        self._closed = False
         self.version()
 
     def version(self) -> str:
@@ -68,6 +69,7 @@ class BufferClient:
 
     def close(self) -> None:
         """Disconnect, and stop the embedded server where nobody else uses it. Closing twice is fine."""
+        self._closed = True
         self._redis.close()
         if self._server is not None:
             self._server.close()
@@ -159,6 +161,8 @@ class BufferClient:
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
+        if self._closed:
+            raise InputError("this memory was closed; open it anew")
         try:
             yield
         except self._unreachable as error:

@@ -7,9 +7,8 @@ import typer
 
 from neuralstream.cli.options import Call, JsonOption, command, group
 from neuralstream.cli.output import print_json, print_table, print_text
-from neuralstream.errors import InputError
 from neuralstream.text import excerpt
-from neuralstream.types import GemTag
+from neuralstream.types import GemTag, checked_tags
 
 if TYPE_CHECKING:
     from neuralstream.history import Version
@@ -110,11 +109,7 @@ def correct(
 
 def read_tags(given: Sequence[str] | None) -> tuple[GemTag, ...]:
     """Tags given on the command line, each once."""
-    known: tuple[GemTag, ...] = get_args(GemTag)
-    unknown = {*(given or ())} - {*known}
-    if unknown:
-        raise InputError(f"unknown gem tag {', '.join(sorted(unknown))}; use {', '.join(known)}")
-    return tuple(tag for tag in known if tag in (given or ()))
+    return tuple(dict.fromkeys(checked_tags(given or ())))
 
 
 def short(text: str) -> str:

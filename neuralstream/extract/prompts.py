@@ -184,7 +184,7 @@ def _check_front(front: Mapping[str, Any], name: str, where: str) -> None:
         if not isinstance(front[key], str) or not front[key].strip():
             raise SettingsError(f"{where}: {key} = {front[key]!r} is not a text")
     if front["name"] != name:
-        raise SettingsError(f"{where}: name = {front['name']!r} is not the file's name, {name!r}")
+        raise SettingsError(f'{where}: name = {front["name"]!r} is not the file\'s name; write name = "{name}"')
     if front["schema"] not in SCHEMAS:
         raise SettingsError(
             f"{where}: schema = {front['schema']} is unknown; use one of {', '.join(map(str, SCHEMAS))}"

@@ -78,7 +78,7 @@ def detect_format(path: Path | str) -> str:
                         return chosen.name
     raise LogFormatError(
         f"{path} is in none of the known log formats ({', '.join(FORMATS)}): {_seen(probe, files[0])}; "
-        "name the format if you know better"
+        "name its format (--format) where the command takes one"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 
 from neuralstream.errors import InputError
-from neuralstream.types import GemTag, Lane, Mode
+from neuralstream.types import GemTag, Lane, Mode, checked_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,14 +51,14 @@ class Query:
     explain: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError(f"a query is text, got {self.text!r}")
         for name, value, allowed in (("mode", self.mode, get_args(Mode)), ("lane", self.lane, get_args(Lane))):
             if value not in allowed:
                 raise InputError(f"{name} {value!r} is unknown; use one of {', '.join(allowed)}")
-        unknown = [tag for tag in self.tags if tag not in get_args(GemTag)]
-        if unknown:
-            raise InputError(f"unknown gem tag {unknown}; use {', '.join(get_args(GemTag))}")
-        if self.k < 1:
-            raise InputError(f"k is the number of hits and at least 1, got {self.k}")
+        checked_tags(self.tags)
+        if not isinstance(self.k, int) or self.k < 1:
+            raise InputError(f"k is the number of hits, whole and at least 1, got {self.k!r}")
 
 
 @runtime_checkable
