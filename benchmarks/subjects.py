@@ -20,6 +20,7 @@ from rank_bm25 import BM25Okapi
 
 from benchmarks.corpus import DIM, USER, TopicEmbedder, questions, turns
 from neuralstream.analysis import analyse
+from neuralstream.clock import parse_time
 from neuralstream.config import Settings
 from neuralstream.indexing import Indexer, fingerprint
 from neuralstream.retrieve.documents import turn_heading_terms, turn_point_id, turn_terms
@@ -28,7 +29,6 @@ from neuralstream.retrieve.search import Retriever
 from neuralstream.store import open_store
 from neuralstream.store.base import Where
 from neuralstream.store.schema import TERMS_DATED, TURNS, VECTOR_TEXT
-from neuralstream.types import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from neuralstream import errors
 from neuralstream.capture.records import DeadLetter, SessionKey
+from neuralstream.clock import iso_time, parse_time
 from neuralstream.errors import InputError, MissingPartError, NeuralStreamError, SettingsError
 from neuralstream.types import (
     DEFAULT_USER,
@@ -25,7 +26,6 @@ from neuralstream.types import (
     Usage,
     checked_turn,
     checked_usage,
-    parse_time,
 )
 
 if TYPE_CHECKING:
@@ -389,7 +389,7 @@ def _sent(turn: Turn, user_id: str | None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else value
+    return iso_time(value) if isinstance(value, datetime) else value
 
 
 def _hits(found: Mapping[str, Any]) -> list[Hit]:

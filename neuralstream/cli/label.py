@@ -8,6 +8,7 @@ import typer
 
 from neuralstream.cli.options import Call, FormatOption, JsonOption, UnitOption, command
 from neuralstream.cli.output import note, print_json, print_text, progress, show_time
+from neuralstream.text import excerpt
 
 if TYPE_CHECKING:
     from neuralstream.workbench.labelling import Card
@@ -137,12 +138,7 @@ def _show(card: "Card", text: str, category: str) -> None:
     if card.proposal.asked_at:
         note(f"asked {show_time(card.proposal.asked_at)}, so answered before then")
     if card.proposal.statement:
-        note(f"made from: {_cut(card.proposal.statement)}")
+        note(f"made from: {excerpt(card.proposal.statement, _SHOWN_CHARS)}")
     for number, turn in enumerate(card.candidates, 1):
         mark = "*" if turn.turn_id in card.marked else " "
-        note(f"{mark}{number:>3}  {show_time(turn.created_at)}  {_cut(turn.transcript)}")
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+        note(f"{mark}{number:>3}  {show_time(turn.created_at)}  {excerpt(turn.transcript, _SHOWN_CHARS)}")

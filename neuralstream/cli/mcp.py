@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neuralstream.cli.options import Call, command
-from neuralstream.errors import StoreLockedError
+from neuralstream.cli.options import Call, command, open_or_share
+from neuralstream.config import TOKEN_VARIABLE, service_token
 
 if TYPE_CHECKING:
     from neuralstream.client import NeuralStreamClient
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["add_to"]
 
 commands = typer.Typer()
-
-TOKEN_VARIABLE = "NEURALSTREAM_TOKEN"  # noqa: S105 - where the token is, not the token
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +42,8 @@ def mcp(
     """
     from neuralstream.serve.mcp import make_server
 
-    with _remote(url, call) if url else _local(call) as memory:
+    instead = "`neuralstream mcp --url URL`, which asks it"
+    with _remote(url, call) if url else open_or_share(call.settings(), instead) as memory:
         _end_when_told(memory)
         make_server(memory).run("stdio")
 
@@ -65,22 +64,4 @@ def _remote(url: str, call: Call) -> "NeuralStreamClient":
     """The memory of a service; `--user` is honoured where the service asks for no token."""
     from neuralstream.client import NeuralStreamClient
 
-    return NeuralStreamClient(url, token=os.environ.get(TOKEN_VARIABLE), user_id=call.user)
-
-
-def _local(call: Call) -> "NeuralStream":
-    """The memory of this machine's settings.
-
-    Raises:
-        StoreLockedError: another process holds it; says how to share.
-    """
-    from neuralstream.stream import NeuralStream
-
-    settings = call.settings()
-    try:
-        return NeuralStream(settings)
-    except StoreLockedError as error:
-        raise StoreLockedError(
-            f"{error}\nwhere that is `neuralstream serve`, or would be: run "
-            f"`neuralstream mcp --url http://127.0.0.1:{settings.serve.port}`, which asks it"
-        ) from error
+    return NeuralStreamClient(url, token=service_token(), user_id=call.user)

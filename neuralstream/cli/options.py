@@ -16,6 +16,7 @@ import typer
 from neuralstream.cli.output import answering
 from neuralstream.clock import parse_time
 from neuralstream.config import Settings, assignments
+from neuralstream.errors import StoreLockedError
 
 if TYPE_CHECKING:
     from neuralstream.stream import NeuralStream
@@ -29,6 +30,7 @@ __all__ = [
     "UntilOption",
     "command",
     "group",
+    "open_or_share",
     "when",
 ]
 
@@ -86,6 +88,25 @@ class Call:
         from neuralstream.stream import NeuralStream
 
         return NeuralStream(Settings.load(self.config, **self.arguments() | {"worker": "inline"}))
+
+
+def open_or_share(settings: Settings, instead: str) -> "NeuralStream":
+    """Memory as the settings have it.
+
+    Args:
+        settings: which memory.
+        instead: what to run where another process holds it, with `URL` for the address of its service.
+
+    Raises:
+        StoreLockedError: another process holds it; says how to share.
+    """
+    from neuralstream.stream import NeuralStream
+
+    try:
+        return NeuralStream(settings)
+    except StoreLockedError as error:
+        shared = instead.replace("URL", f"http://127.0.0.1:{settings.serve.port}")
+        raise StoreLockedError(f"{error}\nwhere that is `neuralstream serve`, or would be: run {shared}") from error
 
 
 def group(summary: str, function: Callable[..., None] | None = None) -> typer.Typer:

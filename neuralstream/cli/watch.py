@@ -1,26 +1,25 @@
 """`watch`: follow session logs, for the memory of this process or for a running service."""
 
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neuralstream.cli.options import Call, command
+from neuralstream.cli.options import Call, command, open_or_share
 from neuralstream.cli.output import note, print_text
-from neuralstream.errors import MissingPartError, NeuralStreamError, StoreLockedError
+from neuralstream.clock import iso_time, utc_now
+from neuralstream.config import TOKEN_VARIABLE, service_token
+from neuralstream.errors import MissingPartError, NeuralStreamError, SettingsError
 from neuralstream.types import DEFAULT_USER, Status
 
 if TYPE_CHECKING:
     from neuralstream.client import NeuralStreamClient, UserStatus
-    from neuralstream.config import Settings
     from neuralstream.serve.positions import Positions
     from neuralstream.serve.watch import Watcher
     from neuralstream.stream import NeuralStream
@@ -29,7 +28,7 @@ __all__ = ["add_to"]
 
 commands = typer.Typer()
 
-TOKEN_VARIABLE = "NEURALSTREAM_TOKEN"  # noqa: S105 - where the token is, not the token
+_INSTEAD = "`neuralstream watch --url URL PATH...`, which sends it what it reads"
 _POSITIONS = "watch.sqlite"
 _LOOK_SECONDS = 1.0
 """Longest time between two looks at the logs; a change of a file in a watched folder is seen sooner."""
@@ -37,9 +36,6 @@ _LOOK_SECONDS = 1.0
 _STATUS_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = (1.0, 60.0)
 """Wait after a failure, doubled after each further one, and the longest one."""
-
-_WRONG_USE = 2
-"""Exit code of errors that do not mend themselves."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -97,7 +93,7 @@ def watch(
             user = None if settings.user_id == DEFAULT_USER else settings.user_id
             status = partial(remote.user_status, user_id=user)
         else:
-            memory = local = opened.enter_context(_local(settings))
+            memory = local = opened.enter_context(open_or_share(settings, _INSTEAD))
             status = local.status
         positions = opened.enter_context(Positions(settings.home / _POSITIONS))
         _say_where(positions, url or str(settings.home), again=again)
@@ -116,28 +112,11 @@ def watch(
     _say("stopped")
 
 
-def _local(settings: "Settings") -> "NeuralStream":
-    """The memory of this machine's settings.
-
-    Raises:
-        StoreLockedError: another process holds it; says how to share.
-    """
-    from neuralstream.stream import NeuralStream
-
-    try:
-        return NeuralStream(settings)
-    except StoreLockedError as error:
-        raise StoreLockedError(
-            f"{error}\nwhere that is `neuralstream serve`, or would be: run "
-            f"`neuralstream watch --url http://127.0.0.1:{settings.serve.port} PATH...`, which sends it what it reads"
-        ) from error
-
-
 def _remote(url: str) -> "NeuralStreamClient":
     """The memory of a service."""
     from neuralstream.client import NeuralStreamClient
 
-    return NeuralStreamClient(url, token=os.environ.get(TOKEN_VARIABLE))
+    return NeuralStreamClient(url, token=service_token())
 
 
 def _say_where(positions: "Positions", place: str, *, again: bool) -> None:
@@ -169,7 +148,7 @@ def _follow(follower: "_Follower", changes: Iterable[object]) -> None:
             if send:
                 wait = first
         except NeuralStreamError as error:
-            if error.exit_code == _WRONG_USE:
+            if error.exit_code == SettingsError.exit_code:
                 raise
             if send:
                 _say(f"trying again in {wait:g} s: {error}")
@@ -247,7 +226,7 @@ def _distilled(before: "Status | UserStatus", now: "Status | UserStatus") -> str
 
 
 def _say(line: str) -> None:
-    print_text(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z {line}")
+    print_text(f"{iso_time(utc_now().replace(microsecond=0))} {line}")
 
 
 def _changes(paths: Sequence[str], stop: threading.Event) -> Iterator[object]:

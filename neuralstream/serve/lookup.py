@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from neuralstream.clock import parse_time
 from neuralstream.indexing import turn_point_id
 from neuralstream.store.base import Where
 from neuralstream.store.schema import GEMS, TURNS
-from neuralstream.types import Gem, Turn, parse_time
+from neuralstream.types import Gem, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
 from functools import wraps
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from neuralstream import __version__
+from neuralstream.clock import Clock, utc_now
 from neuralstream.errors import MissingPartError, NeuralStreamError
 
 try:
@@ -134,7 +134,7 @@ def make_server(
     memory: Memory,
     *,
     user_of: Callable[[Context], str | None] = lambda _: None,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Clock = utc_now,
     calling: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda tool: tool,
 ) -> MCPServer[Any]:
     """An MCP server on a memory, which stays the caller's to close.

@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context  # noqa: TC002 - the server finds the p
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from neuralstream.clock import parse_time
 from neuralstream.errors import InputError, NotFoundError
 from neuralstream.extract.transcript import fence
 from neuralstream.serve.exchanges import Exchange, Remembers, recent_exchanges
@@ -31,7 +32,7 @@ from neuralstream.serve.mcp_results import (
     ThreadTurn,
     shortened,
 )
-from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Mode, Theme, parse_time
+from neuralstream.types import ContextBlock, Gem, GemTag, Hit, Mode, Theme
 
 if TYPE_CHECKING:
     from neuralstream.forgetting import Forgotten

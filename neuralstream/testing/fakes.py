@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neuralstream.analysis import analyse_whole_words
+from neuralstream.clock import parse_time
 from neuralstream.embed.vectors import means_of_chunks
 from neuralstream.extract.base import Extraction
-from neuralstream.types import Gem, Source, parse_time
+from neuralstream.types import Gem, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

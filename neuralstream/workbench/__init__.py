@@ -23,5 +23,5 @@ def require(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingPartError(
-            f'the workbench needs {error.name or module}; install it with pip install "neuralstream[workbench]"'
+            f"the workbench needs {error.name or module}: pip install 'neuralstream[workbench]'"
         ) from error

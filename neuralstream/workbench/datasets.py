@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from neuralstream.clock import iso_time
 from neuralstream.errors import DatasetError
 from neuralstream.logs import FORMATS, detect_format, locomo, longmemeval, native, read_log
 from neuralstream.logs.base import Conversation, Question
@@ -178,8 +179,8 @@ def stats(data: str | Dataset) -> dict[str, Any]:
         "sessions": len({(c.name, turn.session_id) for c in dataset.conversations for turn in c.turns}),
         "turns": len(turns),
         "tokens": sum(count_tokens(turn.text) for turn in turns),
-        "first_at": min((turn.created_at.isoformat() for turn in turns if turn.created_at), default=None),
-        "last_at": max((turn.created_at.isoformat() for turn in turns if turn.created_at), default=None),
+        "first_at": min((iso_time(turn.created_at) for turn in turns if turn.created_at), default=None),
+        "last_at": max((iso_time(turn.created_at) for turn in turns if turn.created_at), default=None),
         "questions": len(questions),
         "by_category": dict(sorted(Counter(question.category for question in questions).items())),
         "scored": len(gold),

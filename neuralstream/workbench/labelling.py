@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neuralstream.clock import iso_time
 from neuralstream.errors import InputError
 from neuralstream.workbench import datasets
 from neuralstream.workbench.filling import NoExtractor, filled_memory
@@ -148,7 +149,7 @@ class Labelling:
             "category": category or (proposal.category if evidence else "unanswerable"),
             "evidence": list(evidence),
             "answer": answer,
-            "asked_at": proposal.asked_at.isoformat() if proposal.asked_at else None,
+            "asked_at": iso_time(proposal.asked_at) if proposal.asked_at else None,
         }
         append_line(self.folder / "queries" / f"{proposal.user_id}.jsonl", row)
         self.accepted.append(proposal.query_id)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from neuralstream.capture.intake import prepare
+from neuralstream.clock import utc_now
 from neuralstream.errors import DatasetError
+from neuralstream.files import write_whole
 from neuralstream.logs import FORMATS, detect_format, read_log
 from neuralstream.logs.native import CONVERSATIONS
 
@@ -51,7 +52,7 @@ def read_own_logs(
             )
         log = read_log(path, log_format, user_id=settings.user_id, unit=unit, max_tool_chars=settings.max_tool_chars)
         for turn in log:
-            kept = prepare(turn, settings, datetime.now(UTC))
+            kept = prepare(turn, settings, utc_now())
             if kept:
                 # The name becomes a file's.
                 user = quote(person if by_file else kept.user_id, safe="")
@@ -100,7 +101,7 @@ def write_set(folder: Path, conversations: Mapping[str, Sequence[Turn]]) -> None
                 "logs as before, or another folder"
             )
         lines = "".join(json.dumps(turn.to_dict(), ensure_ascii=False) + "\n" for turn in turns)
-        _replace(file, lines)
+        write_whole(file, [lines.encode()])
     for file in (folder / "queries").glob("*.jsonl"):
         read_lines(file)
     about = folder / "dataset.json"
@@ -111,7 +112,7 @@ def write_set(folder: Path, conversations: Mapping[str, Sequence[Turn]]) -> None
             "licence": "LicenseRef-proprietary",
             "languages": [],
         }
-        _replace(about, json.dumps(told, indent=2) + "\n")
+        write_whole(about, [json.dumps(told, indent=2).encode() + b"\n"])
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
@@ -121,7 +122,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     text = file.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
-        _replace(file, whole)
+        write_whole(file, [whole.encode()])
     return [json.loads(line) for line in whole.splitlines()]
 
 
@@ -131,9 +132,3 @@ def append_line(file: Path, row: Mapping[str, Any]) -> None:
         out.write(json.dumps(row, ensure_ascii=False) + "\n")
         out.flush()
         os.fsync(out.fileno())
-
-
-def _replace(file: Path, text: str) -> None:
-    written = file.with_name(f"{file.name}.new")
-    written.write_text(text, encoding="utf-8")
-    written.replace(file)

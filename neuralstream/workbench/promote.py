@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import getpass
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from neuralstream import __version__
+from neuralstream.clock import iso_time, utc_now
 from neuralstream.config import Settings
 from neuralstream.errors import InputError, NotFoundError, RefusedError
 from neuralstream.provenance import PromotedSettings, evidence_line
@@ -329,7 +329,7 @@ def _record(winner: _Winner, gain: _Gain | None, forced: str | None, by: str | N
         **compared,
         forced=forced or None,
         by=by or _user(),
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        at=iso_time(utc_now().replace(microsecond=0)),
     )
 
 

@@ -8,6 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from neuralstream.errors import DatasetError, InputError
+from neuralstream.files import write_whole
 from neuralstream.workbench import datasets
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ def split(spec: str, shares: Mapping[str, float], *, seed: int = 0, replace: boo
         )
     splits = assign(dataset.conversations, shares, seed=seed)
     file = dataset.spec.path / "dataset.json"
-    written = file.with_suffix(".json.new")
-    written.write_text(json.dumps(about | {"splits": splits}, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    written.replace(file)
+    write_whole(file, [json.dumps(about | {"splits": splits}, ensure_ascii=False, indent=2).encode() + b"\n"])
     return splits
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from neuralstream.clock import iso_time
 from neuralstream.errors import ExtractionError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Timeline:
             }
             events.append((batch.moment, 1, {"event": "batch", **told}))
         for moment, _, event in sorted(events, key=lambda one: (one[0].at, one[0].turns, one[1])):
-            yield json.dumps({"at": moment.at.isoformat(), "turns_said": moment.turns, **event}, ensure_ascii=False)
+            yield json.dumps({"at": iso_time(moment.at), "turns_said": moment.turns, **event}, ensure_ascii=False)
 
 
 class Taken(NamedTuple):

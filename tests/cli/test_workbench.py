@@ -168,4 +168,4 @@ def test_a_missing_extra_is_named(cli, labelled, monkeypatch):
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     ran = cli("notebook", "run", path, "--out", labelled / "results")
     assert ran.code == 3
-    assert 'pip install "neuralstream[workbench]"' in ran.err
+    assert "pip install 'neuralstream[workbench]'" in ran.err

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from neuralstream.clock import parse_time
 from neuralstream.errors import DatasetError
 from neuralstream.testing import FakeEmbedder
-from neuralstream.types import Gem, Source, parse_time
+from neuralstream.types import Gem, Source
 from neuralstream.workbench import datasets
 from neuralstream.workbench.reference_gems import (
     ReferenceBatch,

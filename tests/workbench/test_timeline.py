@@ -91,7 +91,7 @@ def test_json_lines_tell_everything_in_the_order_of_time():
     assert [event["event"] for event in events] == ["turn", "turn", "batch", "left"]
     assert events[2]["cause"] == "compaction"
     assert events[2]["turn_ids"] == ["ada-1", "ada-2"]
-    assert events[2]["at"] == "2026-01-01T00:02:00+00:00"
+    assert events[2]["at"] == "2026-01-01T00:02:00Z"
 
 
 def test_joined_timelines_keep_users_apart():
