@@ -5,7 +5,7 @@ BIN := .venv/bin
 DATASET ?= workdays@dev
 OUT ?= reports/runs/demo
 LOGS ?= datasets/workdays
-TESTS ?= # more of pytest's options: make test TESTS="-n 2 -p randomly_seed=1"
+TESTS ?= # more of pytest's options: make test TESTS="-n 2 --randomly-seed=1"
 
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 demo: .venv/all.done  ## replay the shipped logs, compare the retrievers, leave a report
 	$(BIN)/neuralstream --home $(OUT)/memory replay $(LOGS)
-	$(BIN)/neuralstream notebook run notebooks/02_compare_retrievers.ipynb --out $(OUT) -p dataset $(DATASET) -p out $(OUT)
+	$(BIN)/neuralstream notebook run notebooks/02_compare_retrievers.ipynb --out $(OUT) -p dataset $(DATASET)
 
 test: lint  ## lint, types, import contracts and the fast tests
 	$(BIN)/python -m pytest $(TESTS)
@@ -39,7 +39,7 @@ notebooks: .venv/all.done  ## run every notebook with its own parameters
 	for notebook in notebooks/*.ipynb; do $(BIN)/neuralstream notebook run $$notebook || exit 1; done
 
 lab: .venv/all.done  ## open JupyterLab on the notebooks
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 docs: .venv/dev.done  ## write docs/commands.md and docs/configuration.md anew
 	$(BIN)/python docs/generate.py

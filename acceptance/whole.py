@@ -46,7 +46,7 @@ def _fresh_clone(site: Site) -> Shown:
 
 
 def _any_order(site: Site) -> Shown:
-    runs = {seed: site.run("python", "-m", "pytest", "-q", "-n", "2", "-p", f"randomly_seed={seed}") for seed in _SEEDS}
+    runs = {seed: site.run("python", "-m", "pytest", "-q", "-n", "2", f"--randomly-seed={seed}") for seed in _SEEDS}
     return checked(*(Check(f"seed {seed}: {came_to(ran.last)}", ran.code == 0) for seed, ran in runs.items()))
 
 
@@ -69,7 +69,7 @@ LINES = (
     Line(
         "any-order",
         "The tests pass in random order, three seeds, on two processes",
-        "make test TESTS='-p randomly_seed=1 -n 2'",
+        "make test TESTS='--randomly-seed=1 -n 2'",
         _any_order,
         alone=True,
     ),

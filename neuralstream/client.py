@@ -351,7 +351,9 @@ class NeuralStreamClient:
         try:
             answer = self._http.request(method, path, json=content, params=params, timeout=seconds)
         except httpx.TimeoutException as error:
-            raise MissingPartError(f"the service at {self._url} did not answer within {seconds:g} s") from error
+            raise MissingPartError(
+                f"the service at {self._url} did not answer within {seconds:g} s; its log says why; timeout= waits longer"
+            ) from error
         except httpx.HTTPError as error:
             raise MissingPartError(
                 f"the service at {self._url} does not answer ({error}); `neuralstream serve` starts it"

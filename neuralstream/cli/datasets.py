@@ -110,7 +110,7 @@ def pull_set(
     public = public_set(name)
     note(f"{public.name}: {public.cite}\nfrom {public.url}\nlicence {public.licence}: {public.terms}")
     if not yes and not typer.confirm("Accept the licence?", err=True):
-        raise InputError(f"{name} was not downloaded, because its licence was not accepted")
+        raise InputError(f"{name} was not downloaded, because its licence was not accepted; --yes accepts it")
     with progress() as report:
         pulled = pull(public, out or call.settings().home / "datasets", report)
     note(f"SHA-256 {pulled.sha256}" + ("" if pulled.downloaded else ", here already"))

@@ -24,7 +24,6 @@ __all__ = [
     "comparison_rows",
     "extractor_text",
     "failing",
-    "format_table",
     "gem_rows",
     "interval_text",
     "judge",
@@ -178,21 +177,6 @@ def verdict_rows(run: Run) -> list[list[Any]]:
 def failing(run: Run, lane: str, mode: str) -> list[QueryResult]:
     """Queries with no gold among the first five hits, in the order they were asked."""
     return [result for result in run.of(lane, mode) if result.scores["R@5"] == 0]
-
-
-def format_table(rows: Sequence[Sequence[Any]]) -> str:
-    """Rows under a header as plain text: numbers with three decimals, right-aligned; a missing value is a dash."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numeric = [all(isinstance(row[n], float | int | None) for row in rows[1:]) for n in range(len(widths))]
-    lines = (
-        "  ".join(
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        for row in cells
-    )
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def markdown(run: Run) -> str:

@@ -96,9 +96,9 @@ class SweepPart(_Strict):
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
         if (self.grid is None) == (self.sampler is None):
-            raise ValueError("give a grid, or a sampler with its space")
+            raise ValueError("a sweep has a grid, or a sampler with its space; give one of the two")
         if self.sampler and not (self.space and self.maximise):
-            raise ValueError("a sampler needs space (what it draws) and maximise (a measure)")
+            raise ValueError("a sampler draws from a space and maximises a measure; give space and maximise")
         if self.grid is not None:
             idle = sorted(self.model_fields_set & {"space", "trials", "at_once", "maximise", "seed"})
             if idle:
@@ -139,7 +139,7 @@ class SweepFile(_Strict):
     def _names_differ(self) -> Self:
         names = [part.name for part in self.sweeps]
         if len(set(names)) < len(names):
-            raise ValueError(f"two sweeps have one name: {', '.join(names)}")
+            raise ValueError(f"two sweeps have one name: {', '.join(names)}; rename one")
         return self
 
 

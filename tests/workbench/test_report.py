@@ -100,13 +100,6 @@ def test_failing(run):
     assert not {r.query_id for r in report.failing(run, "turns", "bm25")} & {"ada-1", "bo-1", "cy-1"}
 
 
-def test_plain_table():
-    """Numbers are right-aligned with three decimals, a missing value is a dash."""
-    assert report.format_table([["mode", "P@5", "MRR"], ["bm25", 0.25, None], ["x", 1, 0.5]]) == (
-        "mode    P@5    MRR\nbm25  0.250      -\nx         1  0.500"
-    )
-
-
 def test_markdown(run, tmp_path):
     """The summary names data and settings by hash, and its tables are rectangular."""
     text = report.write_markdown(run, tmp_path / "summary.md").read_text()
