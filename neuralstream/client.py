@@ -352,7 +352,7 @@ class NeuralStreamClient:
             answer = self._http.request(method, path, json=content, params=params, timeout=seconds)
         except httpx.TimeoutException as error:
             raise MissingPartError(
-                f"the service at {self._url} did not answer within {seconds:g} s; its log says why; timeout= waits longer"
+                f"the service at {self._url} did not answer within {seconds:g} s: see its log, or raise timeout"
             ) from error
         except httpx.HTTPError as error:
             raise MissingPartError(
