@@ -10,7 +10,7 @@ import argparse
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,10 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         site = Site(Path(scratch), chosen.data)
         for line in (line for line in wanted if line.alone):
             kept.take(line, *_shown(line, site))
-        others = [line for line in wanted if not line.alone]
         with ThreadPoolExecutor(chosen.jobs) as pool:
-            for line, told in zip(others, pool.map(lambda line: _shown(line, site), others), strict=True):
-                kept.take(line, *told)
+            others = {pool.submit(_shown, line, site): line for line in wanted if not line.alone}
+            for done in as_completed(others):
+                kept.take(others[done], *done.result())
     (ROOT / "reports" / "acceptance.md").write_text(kept.page(ROOMS), encoding="utf-8")
     return int(any(seen is None or seen.verdict == Verdict.SHORT for seen in map(kept.seen, lines)))
 
