@@ -1,25 +1,25 @@
 """Forgetting that proves itself: what is named is removed everywhere it was kept, then everything is asked again.
 
-By hand, or once a day what is older than `retention`. What is to go is written down first, in the data folder: a
-process that is killed meanwhile leaves it to the next one, because half a session must not be read, nor its words lie
-where nobody would look for them any more.
+By hand, or once a day what is older than `retention`. What is to go is written down first, by its ids, in the data
+folder: a process that is killed meanwhile leaves it to the next one, because half a session must not be read, nor its
+words lie where nobody would look for them any more. What was captured since stays, even in that session.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, get_args
-from uuid import uuid4
 
 from neuralstream.capture.records import SessionKey
 from neuralstream.clock import iso_time, parse_time
 from neuralstream.embed.cache import CachedEmbedder
-from neuralstream.errors import InputError, MissingPartError, NotFoundError
+from neuralstream.errors import InputError, NeuralStreamError, NotFoundError
 from neuralstream.extract.chains import stands_for, without
 from neuralstream.files import write_whole
 from neuralstream.indexing import texts_of, turn_point_id
@@ -98,6 +98,18 @@ class _Doomed:
         return sorted(some | {session.session_id for session in self.whole_sessions})
 
 
+@dataclass(frozen=True)
+class _Unfinished:
+    """What is being forgotten, as it is written down; `touched` are the sessions that lose something."""
+
+    what: str
+    user_id: str
+    turn_ids: list[str]
+    gem_ids: list[str]
+    whole_sessions: list[str]
+    touched: list[str]
+
+
 def forget(
     parts: Parts,
     *,
@@ -128,27 +140,24 @@ def forget(
             doomed = _sessions(parts, user, f"everything of user {user}", sessions, everything=True)
         if not (doomed.turns or doomed.gems or doomed.whole_sessions):
             return Forgotten(doomed.what)
-        moment = parse_time(before).isoformat() if before else None
-        told = {"gem_id": gem_id, "session_id": session_id, "user_id": user, "before": moment}
-        with _written_down(parts, told, doomed.touched):
+        with _written_down(parts, doomed):
             return _prove(parts, doomed, _remove(parts, doomed))
 
 
 def finish_forgetting(parts: Parts) -> None:
-    """Finish what a process that was killed had begun to forget; where a part is down, the next start does."""
+    """Finish what a process that was killed had begun to forget; what cannot be finished now, the next start does."""
     for path in sorted(parts.settings.home.glob(f"{_UNFINISHED}*.json")):
-        told = json.loads(path.read_text(encoding="utf-8"))
-        touched, before = told.pop("touched"), told.pop("before")
-        _log.info("finishing to forget what %s names", path)
         try:
-            with suppress(NotFoundError):  # all but what was made of it is gone
-                forget(parts, before=parse_time(before) if before else None, **told)
-            with parts.worker.paused():
-                for session_id in touched:
-                    parts.indexer.refresh(told["user_id"], session_id)
-                parts.store.purge()
-                parts.buffer.purge()
-        except MissingPartError as error:
+            told = _Unfinished(**json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            continue  # whoever had begun it has finished it
+        except (OSError, ValueError, TypeError) as error:
+            _log.warning("%s cannot be read: %s; delete it, and forget again what was being forgotten", path, error)
+            continue
+        _log.info("finishing to forget %s", told.what)
+        try:
+            _finish(parts, told)
+        except NeuralStreamError as error:
             _log.warning("something is still to be forgotten, at the next start: %s", error)
         else:
             path.unlink(missing_ok=True)
@@ -195,13 +204,42 @@ def _before(parts: Parts, user: str, moment: datetime) -> _Doomed:
 
 
 @contextmanager
-def _written_down(parts: Parts, told: dict[str, str | None], touched: list[str]) -> Iterator[None]:
-    """Have it finished by the next start where this process does not."""
+def _written_down(parts: Parts, doomed: _Doomed) -> Iterator[None]:
+    """Have it finished by the next start where this process does not, nor is told the same again."""
+    told = _Unfinished(
+        doomed.what,
+        doomed.user_id,
+        turn_ids=[turn.turn_id for turn in doomed.turns],
+        gem_ids=[gem.gem_id for gem in doomed.gems],
+        whole_sessions=[session.session_id for session in doomed.whole_sessions],
+        touched=doomed.touched,
+    )
     parts.settings.home.mkdir(parents=True, exist_ok=True)
-    path = parts.settings.home / f"{_UNFINISHED}{uuid4().hex}.json"
-    write_whole(path, [json.dumps(told | {"touched": touched}).encode()])
+    path = parts.settings.home / f"{_UNFINISHED}{hashlib.sha256(told.what.encode()).hexdigest()[:16]}.json"
+    write_whole(path, [json.dumps(asdict(told)).encode()])
     yield
     path.unlink(missing_ok=True)
+
+
+def _finish(parts: Parts, told: _Unfinished) -> None:
+    """Remove what is left of it, and rewrite what held it."""
+    user, known = told.user_id, {*told.turn_ids}
+    with parts.worker.paused():
+        turns = parts.store.retrieve(TURNS, [turn_point_id(user, turn_id) for turn_id in told.turn_ids])
+        gems = parts.store.retrieve(GEMS, told.gem_ids)
+        sessions = [SessionKey(user, session_id) for session_id in told.whole_sessions]
+        doomed = _Doomed(
+            user,
+            told.what,
+            tuple(Turn.from_dict(turn.payload["data"]) for turn in turns),
+            tuple(Gem.from_dict(gem.payload["data"]) for gem in gems),
+            tuple(session for session in sessions if parts.buffer.turn_ids(session) <= known),
+        )
+        _remove(parts, doomed)
+        for session_id in told.touched:
+            parts.indexer.refresh(user, session_id)
+        parts.store.purge()
+        parts.buffer.purge()
 
 
 def _remove(parts: Parts, doomed: _Doomed) -> Forgotten:

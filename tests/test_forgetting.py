@@ -166,6 +166,42 @@ def test_forgetting_that_was_interrupted_is_finished_by_the_next_start(memory, s
     assert not list(settings.home.glob("forgetting-*"))
 
 
+def test_what_was_captured_since_is_not_forgotten_at_the_next_start(memory, settings, monkeypatch):
+    """Forgetting failed, was not told again, and the session went on: only what was there then is finished."""
+    monkeypatch.setattr(memory.parts.store, "delete", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        memory.forget(session_id="s1", user_id="ada")
+    monkeypatch.undo()
+    assert memory.capture(Turn.exchange("since", "yes", session_id="s1", user_id="ada", turn_id="later"))
+    memory.close()
+    with NeuralStream(settings, clock=FakeClock("2026-06-01T00:00:00Z"), embedder=memory.parts.embedder) as again:
+        assert [turn.turn_id for turn in again.thread("s1", user_id="ada")] == ["later"]
+        assert not again.capture(Turn.exchange("since", "yes", session_id="s1", user_id="ada", turn_id="later"))
+        assert again.capture(Turn.exchange("again", "yes", session_id="s1", user_id="ada", turn_id="ada-s1-0"))
+    assert on_disk(memory) == []
+
+
+def test_forgetting_that_was_told_again_leaves_nothing_to_finish(memory, settings, monkeypatch):
+    """What failed the first time and is done now is not done once more by the next start."""
+    monkeypatch.setattr(memory.parts.store, "delete", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        memory.forget(session_id="s1", user_id="ada")
+    monkeypatch.undo()
+    assert memory.forget(session_id="s1", user_id="ada").proved
+    assert not list(settings.home.glob("forgetting-*"))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"user_id": "ada"}'])
+def test_what_was_written_down_and_cannot_be_read_is_named_and_keeps_no_memory_shut(settings, caplog, content):
+    """The file stays, for whoever is to forget again."""
+    settings.home.mkdir()
+    path = settings.home / "forgetting-1.json"
+    path.write_text(content)
+    with NeuralStream(settings, embedder=FakeEmbedder()) as opened:
+        assert opened.capture(Turn.exchange("hello", "yes", session_id="s1"))
+    assert (str(path) in caplog.text, path.exists()) == (True, True)
+
+
 def test_forgetting_a_session_forgets_its_recorded_answers(memory, recorded):
     """What the model answered about its turns is gone from the cassette, and that is proved."""
     result = memory.forget(session_id="s1", user_id="ada")

@@ -275,6 +275,11 @@ class Buffer(BufferClient):
         with self._reaching():
             return bool(self._redis.hexists(self._key("seen", session), turn_id))
 
+    def turn_ids(self, session: SessionKey) -> set[str]:
+        """The ids of a session's turns that were captured, and not forgotten since."""
+        with self._reaching():
+            return set(self._redis.hkeys(self._key("seen", session)))
+
     def index_of(self, session: SessionKey, turn_id: str) -> int:
         """A captured turn's index in its session; -1 where it is unknown."""
         with self._reaching():
