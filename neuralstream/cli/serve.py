@@ -41,6 +41,5 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("httpx", "mcp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    logging.getLogger("mcp").setLevel(logging.WARNING)
     named = tuple(f"serve.{name}={value}" for name, value in (("host", host), ("port", port)) if value is not None)
     run(replace(call, overrides=call.overrides + named).settings(), say=note)
