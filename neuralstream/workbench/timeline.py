@@ -6,6 +6,7 @@ replay's memory is given, `Recorder`, writes it down.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from dataclasses import dataclass
@@ -84,6 +85,12 @@ class Timeline:
             tuple(turn for one in every for turn in one.turns),
             tuple(batch for one in every for batch in one.batches),
         )
+
+    @property
+    def plan_digest(self) -> str:
+        """SHA-256 of which turns were distilled together, in which order: equal plans ask an extractor the same."""
+        plan = [[batch.user_id, batch.session_id, *batch.turn_ids] for batch in self.batches]
+        return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
 
     def rows(self) -> list[dict[str, Any]]:
         """A batch a row, for a table: at, cause, user, session, first and last turn, counts."""

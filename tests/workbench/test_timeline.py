@@ -77,6 +77,13 @@ def test_an_empty_timeline_has_no_lag():
     assert found["cited_share"] is None
 
 
+def test_equal_plans_have_equal_digests():
+    """Which turns go together counts; when and why does not."""
+    one = Timeline((), (batch(at(2), "a", "b"), batch(at(3), "c")))
+    assert one.plan_digest == Timeline((), (batch(at(9), "a", "b", cause="idle"), batch(at(9), "c"))).plan_digest
+    assert one.plan_digest != Timeline((), (batch(at(2), "a"), batch(at(3), "b", "c"))).plan_digest
+
+
 def test_json_lines_tell_everything_in_the_order_of_time():
     """A turn, the batch that takes it, and its leaving, at one moment in this order."""
     timeline = Timeline((turn(1, at(2)), turn(2)), (batch(at(2), "ada-1", "ada-2", cause="compaction"),))
