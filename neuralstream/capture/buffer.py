@@ -310,32 +310,17 @@ class Buffer(BufferClient):
         return int(self._run(leases.FORGET_SESSION, keys, [self._prefix, str(session), *session]))
 
     def forget_turns(self, session: SessionKey, turn_ids: Iterable[str]) -> int:
-        """Remove single turns of a session, and their ids; no worker may be at work meanwhile.
+        """Remove single turns of a session, and their ids; in one step; no worker may be at work meanwhile.
 
         A batch that held one loses its recorded answer; a dead letter of it, which may quote it, is queued again.
 
         Returns:
             How many ids were known.
         """
-        gone = set(turn_ids)
-        if not gone:
-            return 0
-        turns, of_session = self._key("turns", session), self._key("session", session)
-        with self._reaching():
-            drop = [entry for entry, fields in self._redis.xrange(turns) if fields["id"] in gone]
-            self._rewrite_batches(session, set(drop))
-            planned, indexed = (
-                _position(entry or "") for entry in self._redis.hmget(of_session, "planned_entry", "indexed_entry")
-            )
-            for entry in drop:
-                for group in (triggers.INDEX_GROUP, triggers.DISTIL_GROUP):
-                    self._redis.xack(turns, group, entry)
-                self._redis.xdel(turns, entry)
-                self._redis.hdel(self._key("left", session), entry)
-            for field, last in (("undistilled", planned), ("unindexed", indexed)):
-                self._redis.hincrby(of_session, field, -sum(1 for entry in drop if _position(entry) > last))
-            self._redis.hdel(self._owners(session), *gone)
-            return int(self._redis.hdel(self._key("seen", session), *gone))
+        keys = [self._key(name, session) for name in ("turns", "session", "seen", "left")]
+        keys.append(self._owners(session))
+        keys += [self._name(name) for name in ("unindexed", "batches", "counters", "dead")]
+        return int(self._run(leases.FORGET_TURNS, keys, [self._prefix, str(session), *turn_ids]))
 
     def unplanned(self, session: SessionKey) -> tuple[Turn, ...]:
         """A session's turns that no trigger has taken yet, oldest first."""
@@ -407,23 +392,6 @@ class Buffer(BufferClient):
             answer = fields.get("answer") or answer
             yield entry, DeadLetter(fields["batch"], session, fields["reason"], turns, answer)
 
-    def _rewrite_batches(self, session: SessionKey, drop: set[str]) -> None:
-        """Take entries out of a session's batches, and out of its dead letters, which are tried again without them."""
-        letters = {letter.batch_id: entry for entry, letter in self._dead(session.user_id)}
-        for batch_id in [*self._redis.zrange(self._name("batches"), 0, -1), *letters]:
-            key, entries = self._redis.hmget(self._batch(batch_id), "session_key", "entries")
-            kept = [entry for entry in (entries or "").split() if entry not in drop]
-            if key != str(session) or kept == (entries or "").split():
-                continue
-            self._redis.hset(self._batch(batch_id), "entries", " ".join(kept))
-            self._redis.hdel(self._batch(batch_id), "answer", "reason")
-            if batch_id in letters:
-                keys = [self._batch(batch_id), *(self._name(name) for name in ("batches", "counters", "dead"))]
-                self._run(leases.RETRY, keys, [batch_id, letters[batch_id]])
-            if not kept:
-                self._redis.zrem(self._name("batches"), batch_id)
-                self._redis.delete(self._batch(batch_id))
-
     def _owners(self, session: SessionKey) -> str:
         return self._name(f"owners:{quote(session.user_id, safe='')}")
 
@@ -439,11 +407,3 @@ def _turns(entries: Iterable[tuple[str, dict[str, str]]] | Any) -> tuple[Turn, .
 
 def _of_user(key: str, user_id: str) -> bool:
     return key.startswith(quote(user_id, safe="") + "/")
-
-
-def _position(entry: str) -> tuple[int, int]:
-    """A stream entry id as numbers, so that ids compare by time."""
-    if not entry:
-        return (0, 0)
-    milliseconds, _, number = entry.partition("-")
-    return (int(milliseconds), int(number))

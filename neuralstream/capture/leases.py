@@ -10,7 +10,19 @@ from __future__ import annotations
 
 from neuralstream.capture.triggers import DISTIL_GROUP, INDEX_GROUP
 
-__all__ = ["BREAK", "DONE", "FAIL", "FORGET_SESSION", "INDEXED", "LEASE", "RECORD", "RENEW", "RETRY", "TAKE_UNINDEXED"]
+__all__ = [
+    "BREAK",
+    "DONE",
+    "FAIL",
+    "FORGET_SESSION",
+    "FORGET_TURNS",
+    "INDEXED",
+    "LEASE",
+    "RECORD",
+    "RENEW",
+    "RETRY",
+    "TAKE_UNINDEXED",
+]
 
 _NOW = """
 local time = redis.call('TIME')
@@ -104,6 +116,74 @@ redis.call('ZREM', activity, session_key)
 redis.call('SREM', unindexed, session_key)
 redis.call('SREM', sessions, session_key)
 return #ids
+"""
+
+# KEYS: turns, session, seen, left, owners, unindexed, batches, counters, dead letters. ARGV: prefix, session key, turn
+# ids... Removes single turns of a session. A batch that held one loses its recorded answer; a dead letter of it, which
+# may quote it, is queued again. Returns how many ids it knew.
+FORGET_TURNS = f"""
+local turns, session, seen, left, owners, unindexed, batches, counters, dead = unpack(KEYS)
+local prefix, session_key = unpack(ARGV, 1, 2)
+
+local function later(entry, last)
+  local ms, number = string.match(entry, '(%d+)-(%d+)')
+  local last_ms, last_number = string.match(last or '0-0', '(%d+)-(%d+)')
+  if ms ~= last_ms then return tonumber(ms) > tonumber(last_ms) end
+  return tonumber(number) > tonumber(last_number)
+end
+
+local gone, drop, known = {{}}, {{}}, 0
+for i = 3, #ARGV do
+  gone[ARGV[i]] = true
+  redis.call('HDEL', owners, ARGV[i])
+  known = known + redis.call('HDEL', seen, ARGV[i])
+end
+local planned, indexed = unpack(redis.call('HMGET', session, 'planned_entry', 'indexed_entry'))
+for _, entry in ipairs(redis.call('XRANGE', turns, '-', '+')) do
+  local id = entry[1]
+  for f = 1, #entry[2], 2 do
+    if entry[2][f] == 'id' and gone[entry[2][f + 1]] then drop[id] = true end
+  end
+  if drop[id] then
+    redis.call('XACK', turns, '{INDEX_GROUP}', id)
+    redis.call('XACK', turns, '{DISTIL_GROUP}', id)
+    redis.call('XDEL', turns, id)
+    redis.call('HDEL', left, id)
+    if later(id, planned) then redis.call('HINCRBY', session, 'undistilled', -1) end
+    if later(id, indexed) then redis.call('HINCRBY', session, 'unindexed', -1) end
+  end
+end
+if tonumber(redis.call('HGET', session, 'unindexed') or 0) <= 0 then redis.call('SREM', unindexed, session_key) end
+
+local function rewrite(batch_id, letter)
+  local batch = prefix .. ':batch:' .. batch_id
+  if redis.call('HGET', batch, 'session_key') ~= session_key then return end
+  local kept, lost = {{}}, false
+  for entry in string.gmatch(redis.call('HGET', batch, 'entries'), '%S+') do
+    if drop[entry] then lost = true else kept[#kept + 1] = entry end
+  end
+  if not lost then return end
+  if letter then redis.call('XDEL', dead, letter) end
+  if #kept == 0 then
+    redis.call('ZREM', batches, batch_id)
+    redis.call('DEL', batch)
+    return
+  end
+  redis.call('HSET', batch, 'entries', table.concat(kept, ' '))
+  redis.call('HDEL', batch, 'answer', 'reason')
+  if letter then
+    redis.call('HSET', batch, 'attempts', 0, 'owner', '', 'lease_until', 0)
+    redis.call('ZADD', batches, redis.call('HINCRBY', counters, 'planned', 1), batch_id)
+  end
+end
+
+for _, batch_id in ipairs(redis.call('ZRANGE', batches, 0, -1)) do rewrite(batch_id) end
+for _, letter in ipairs(redis.call('XRANGE', dead, '-', '+')) do
+  for f = 1, #letter[2], 2 do
+    if letter[2][f] == 'batch' then rewrite(letter[2][f + 1], letter[1]) end
+  end
+end
+return known
 """
 
 # KEYS: batch, batches, counters, turns, left, session. ARGV: batch id, owner. Returns 1 where it was the owner's to

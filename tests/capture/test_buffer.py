@@ -1,5 +1,7 @@
+import itertools
 import os
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -354,6 +356,56 @@ def test_forgetting_turns_takes_them_out_of_planned_batches(buffer):
     assert buffer.undistilled(S1) == 1
     assert buffer.status().unindexed == 5
     assert drain(buffer) == [("batch", ids(0, 2, 3, 4))]
+
+
+def test_forgetting_a_turn_of_a_dead_letter_queues_the_rest_again(buffer):
+    """What was answered and refused may quote it; where nothing else is left, nothing is queued."""
+    fill(buffer, range(6))
+    buffer.end(S1, "end")
+    for turns in (5, 1):
+        batch = buffer.lease()
+        assert len(batch.turns) == turns
+        buffer.record_answer(batch.batch_id, "t1 and t5")
+        assert buffer.fail(batch, "t1 and t5", retry_in=0, final=True)
+    assert buffer.forget_turns(S1, ["t1", "t5", "unknown"]) == 2
+    assert buffer.dead_letters() == []
+    again = buffer.lease()
+    assert ([turn.turn_id for turn in again.turns], again.answer, again.attempts) == (ids(0, 2, 3, 4), None, 1)
+    assert buffer.done(again)
+    assert (buffer.lease(), buffer.mentions("ada", ids(1, 5))) == (None, False)
+
+
+def test_forgetting_turns_is_one_step(buffer, monkeypatch):
+    """Whichever command a process dies at, the counts are those of the turns that are there."""
+    send = buffer._redis.execute_command
+
+    def dying_at(number):
+        sent = itertools.count()
+
+        def execute(*args, **kwargs):
+            if next(sent) == number:
+                raise redis.ConnectionError("killed")
+            return send(*args, **kwargs)
+
+        return execute
+
+    for number in range(12):
+        session = SessionKey("ada", f"dies-at-{number}")
+        fill(buffer, range(7), session=session)
+        with monkeypatch.context() as patched, suppress(MissingPartError):
+            patched.setattr(buffer._redis, "execute_command", dying_at(number))
+            buffer.forget_turns(session, [turn(6, session).turn_id])
+        waiting = [one for one in buffer.pending("ada") if one.session_id == session.session_id]
+        assert buffer.undistilled(session) == len(buffer.unplanned(session))
+        assert len(waiting) == 5 + buffer.undistilled(session)
+    assert buffer.undistilled(session) == 1
+
+
+def test_forgetting_what_was_not_indexed_yet_leaves_nothing_to_index(buffer):
+    """A session without turns is not waited for."""
+    fill(buffer, range(2))
+    assert buffer.forget_turns(S1, ids(0, 1)) == 2
+    assert buffer.is_idle()
 
 
 def test_status_counts(buffer):
