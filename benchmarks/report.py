@@ -70,6 +70,8 @@ def report(rows: list[Row], questions: int) -> str:
         [
             "# Speed, memory and disk",
             "",
+            "Made by `python -m benchmarks`.",
+            "",
             f"One user's memory, made up by `benchmarks/corpus.py`; {questions} questions each, embedding left out.",
             "Hybrid and the engine's fusion (dense and BM25, 200 each, under the user's filter) ask the same points by",
             "turns. Memory is the peak of filling and of asking, each in its own process, mapped files and, up to",

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import shlex
+import tomllib
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,13 @@ from neuralstream.workbench.thematic import Match, Scored
 from neuralstream.workbench.timeline import Timeline
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "prompts" / "README.md"])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / f"{room}/README.md" for room in ("prompts", "datasets", "integrations")),
+    ]
+)
 REPORTS = sorted((ROOT / "reports").glob("*.md"))
 
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
@@ -198,6 +205,33 @@ def test_files_and_tests_that_are_named_exist(page):
     assert missing == []
 
 
+@pytest.mark.parametrize("page", REPORTS, ids=_name)
+def test_every_report_names_the_command_that_made_it(page):
+    """Somewhere in it, as code, stands what to run to have it made again."""
+    text = page.read_text(encoding="utf-8")
+    assert re.search(r"(?m)(`|^)(neuralstream .*\b(eval|eval-themes|sweep|tune) |python -m benchmarks|make \w)", text)
+
+
+def test_the_weights_that_ship_are_those_of_the_report():
+    """Feature by feature, the table of `reports/tuning.md` is `neuralstream/ranking.toml`, to three digits."""
+    shipped = tomllib.loads((ROOT / "neuralstream" / "ranking.toml").read_text(encoding="utf-8"))["retrieval"]
+    page = (ROOT / "reports" / "tuning.md").read_text(encoding="utf-8").partition("## Weights\n")[2].partition("## ")[0]
+    head, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
+    ]
+    for column, kind in enumerate(head[1:], 1):
+        reported = {row[0]: float(row[column]) for row in rows if row[column] != "-"}
+        assert reported == pytest.approx(shipped[kind]["weights"], abs=0.0006), kind
+
+
+def test_versions_that_the_readme_pins_are_those_of_the_constraints():
+    """`torch==…` of the set-up line is what `constraints.txt` would install."""
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    named = set(re.findall(r"\w[\w-]*==[\w.]+", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert named
+    assert named <= set(pinned)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_python_blocks_compile(page):
     """What stands in a fence as Python is Python."""
@@ -225,7 +259,9 @@ def test_settings_that_are_shown_load(page, tmp_path, monkeypatch):
         assert Settings.load(file)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "comparison.md"], ids=_name)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "comparison.md", *(ROOT / "docs" / "design").glob("*.md")], ids=_name
+)
 def test_figures_are_in_the_file_that_their_sentence_names(page):
     """Shares, counts and "N of M" in the text stand in a file that the sentence, else its paragraph, names.
 

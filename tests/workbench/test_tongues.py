@@ -1,5 +1,6 @@
 """The shipped set in six languages, and what the analyser makes of it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,15 @@ def test_our_words_find_what_words_between_spaces_do_not(people, name):
     """R@5 of Okapi BM25 over our tokens is above 0.95, over text split at spaces below 0.5."""
     assert _recall(people[name], analyse) > 0.95
     assert _recall(people[name], str.split) < 0.5
+
+
+@pytest.mark.parametrize("name", ["henrike", "maelle", "ximena"])
+def test_lines_that_are_not_english_have_three_times_as_many_tokens(people, name):
+    """The price of pieces of words, in tokens for each word, between 2.5 and 3.5; English has about one."""
+    text = " ".join(turn.text for turn in people[name].turns)
+    assert 2.5 < len(analyse(text)) / len(re.findall(r"\w+", text)) < 3.5
+    english = "Redis listens on port 6381 now, because the old server kept staging on the one that it had before."
+    assert len(analyse(english)) <= len(english.split())
 
 
 def test_the_report_is_about_this_data():
