@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 _IDLE_SCAN_SECONDS = 1.0
 _AFTER_ERROR_SECONDS = 5.0
 
+_CHARS_AT_ONCE = 400_000
+"""Characters indexed between two looks whether to stop: two turns of the longest, which take seconds to embed."""
+
 
 class Worker:
     """Indexes captured turns and distils planned batches, one at a time.
@@ -108,8 +111,13 @@ class Worker:
         taken = self._buffer.take_unindexed()
         if taken is None:
             return False
-        self._index(taken.turns)
-        if not self._buffer.indexed(taken):
+        done = 0
+        for some in _portions(taken.turns):
+            if done and self._stop.is_set():
+                break
+            self._index(some)
+            done += len(some)
+        if not self._buffer.indexed(taken._replace(entries=taken.entries[:done], turns=taken.turns[:done])):
             _log.warning("session %s was taken over while it was indexed", taken.session)
         return True
 
@@ -148,3 +156,15 @@ class Worker:
             self._stuck = True
             self._retry.wait(_AFTER_ERROR_SECONDS)
             self._retry.clear()
+
+
+def _portions(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
+    """The turns in order, in parts of at most `_CHARS_AT_ONCE` characters or one turn."""
+    start = size = 0
+    for end, turn in enumerate(turns):
+        length = len(turn.text)
+        if end > start and size + length > _CHARS_AT_ONCE:
+            yield turns[start:end]
+            start, size = end, 0
+        size += length
+    yield turns[start:]
