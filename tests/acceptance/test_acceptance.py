@@ -1,6 +1,8 @@
 """The script that shows every promise: what it names exists, and what falls short is told."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,11 +42,11 @@ def test_one_bad_figure_makes_a_line_fall_short_and_is_marked():
         (Suite(3, [], ["no server"], 1.0, []), Verdict.HOLDS),
         (Suite(3, ["test_it"], [], 1.0, []), Verdict.SHORT),
         (Suite(0, [], ["no server"], 1.0, []), Verdict.NOT_SHOWN),
-        (Suite(0, [], [], 1.0, []), Verdict.NOT_SHOWN),
+        (Suite(0, [], [], 1.0, []), Verdict.SHORT),
     ],
 )
 def test_skipped_tests_show_nothing(tested, verdict):
-    """Passing tests show a line, a failure breaks it, and skips alone are neither."""
+    """Passing tests show a line, a failure or no test at all breaks it, and skips alone are neither."""
     assert tested.shown().verdict == verdict
 
 
@@ -60,6 +62,21 @@ def test_tests_are_counted_with_what_they_recorded_and_why_they_skip(tmp_path):
     tested = Site(tmp_path / "scratch", tmp_path).tests(str(tmp_path / "test_it.py"), "-p", "no:cacheprovider")
     assert (tested.passed, tested.failed, tested.figures) == (1, ["test_bad"], ["7 ms"])
     assert "no server" in tested.reasons[0]
+
+
+def test_evaluations_at_once_do_not_share_a_folder(tmp_path, monkeypatch):
+    """Two lines that are shown beside each other evaluate apart, and what was evaluated is not again."""
+    site, folders, both = Site(tmp_path / "scratch", tmp_path), [], threading.Barrier(2)
+
+    def evaluate(out, *_):
+        both.wait(10)
+        folders.append(out)
+        return {}
+
+    monkeypatch.setattr(site, "evaluate", evaluate)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda modes: site.evaluated("workdays", modes, "turns"), ("bm25", "hybrid", "bm25")))
+    assert len(folders) == len(set(folders)) == 2
 
 
 def test_what_was_seen_is_kept_and_what_was_not_is_said(tmp_path):
