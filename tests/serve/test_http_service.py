@@ -160,11 +160,11 @@ SERVICE = textwrap.dedent("""
 
 
 class Service:
-    """A service in a process of its own, whose extractor never says the same twice."""
+    """A service in a process of its own, whose extractor never says the same twice, or as the script has it."""
 
-    def __init__(self, home):
+    def __init__(self, home, script=SERVICE):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVICE, str(home)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+            [sys.executable, "-c", script, str(home)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
         )
         line = self.process.stdout.readline()
         self.url = re.search(r"http://\S+", line)[0]
@@ -204,6 +204,22 @@ def test_sigterm_distils_the_tail_and_ends_well(tmp_path):
             assert {hit.id for hit in client.recent()} == {"s0-0", "s1-0", "s2-0"}
     finally:
         service.end(signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_the_distilling_at_once_and_loses_nothing(tmp_path):
+    """While a model hangs over what is left, SIGTERM once more ends the process; the turn waits for the next one."""
+    hangs = "ScriptedExtractor(lambda _: __import__('threading').Event().wait())"
+    service = Service(tmp_path / "home", SERVICE.replace("ScriptedExtractor())", f"{hangs})"))
+    with NeuralStreamClient(service.url) as client:
+        client.capture(next(conversation()))
+    service.process.send_signal(signal.SIGTERM)
+    assert any(line.startswith("closing") for line in service.process.stdout)
+    assert service.end(signal.SIGTERM) == ("", -signal.SIGTERM)
+    service = Service(tmp_path / "home")
+    with NeuralStreamClient(service.url) as client:
+        assert [hit.id for hit in client.recent()] == ["s0-0"]
+    assert service.end(signal.SIGTERM)[1] == 0
 
 
 class Host(threading.Thread):
