@@ -1,5 +1,6 @@
 """Commands of the workbench: evaluating, notebooks, and those of other modules. The workbench loads on first use."""
 
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,9 @@ __all__ = ["add_to"]
 
 commands = typer.Typer()
 notebooks = group("Notebooks of the workbench.")
+
+_BAR = re.compile(r"(?<!\\)\|")
+"""What divides cells; one that belongs to a text is escaped."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -118,7 +122,7 @@ def _print_markdown(text: str) -> None:
         return
     for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
         if is_table:
-            columns, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+            columns, _, *rows = [[cell.strip() for cell in _BAR.split(line)[1:-1]] for line in lines]
             print_table(columns, [[_value(cell) for cell in row] for row in rows])
         else:
             print_text("\n".join(line.lstrip("# ") for line in lines))
@@ -126,6 +130,7 @@ def _print_markdown(text: str) -> None:
 
 def _value(cell: str) -> object:
     """What a cell of a Markdown table stands for: a number, nothing, or its text."""
+    cell = cell.replace("\\|", "|")
     if cell == "-":
         return None
     try:
