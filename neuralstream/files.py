@@ -19,11 +19,11 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with fresh.open("wb") as file:
+            if path.exists():
+                fresh.chmod(path.stat().st_mode)  # first of all: it may hold what only its owner reads
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            fresh.chmod(path.stat().st_mode)
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)  # where it could not be put there
