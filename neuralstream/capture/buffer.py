@@ -64,8 +64,10 @@ def open_buffer(settings: Settings, *, sole_owner: bool, feeds: str | None = Non
     """
     server = None if settings.redis_url else EmbeddedValkey(settings)
     url = settings.redis_url.get_secret_value() if settings.redis_url else server.url if server else ""
-    buffer = Buffer(url, settings, sole_owner=sole_owner, server=server)
     with ExitStack() as on_error:
+        if server is not None:
+            on_error.callback(server.close)
+        buffer = Buffer(url, settings, sole_owner=sole_owner, server=server)
         on_error.callback(buffer.close)
         if feeds is not None:
             buffer.claim(feeds)

@@ -55,8 +55,7 @@ class EmbeddedValkey:
         self._users: IO[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         with self._alone():
-            if not self._answers():
-                self._start()
+            self._start()
             self._users = (self.folder / "users.lock").open("ab")
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
@@ -104,15 +103,18 @@ class EmbeddedValkey:
             return None
 
     def _start(self) -> None:
-        """Start the server, or wait for one that was started but does not answer yet."""
+        """Have a server that answers: the one that runs, one that was started but does not answer yet, or a new one."""
         deadline = time.monotonic() + _START_SECONDS
         with (self.folder / "server.lock").open("ab") as lock:
-            while not (self._say(b"PING\r\n") or b"").startswith(b"+PONG"):
-                if self._process is None and _locked(lock):
+            while not (reply := self._say(b"PING\r\n") or b"").startswith(b"+PONG"):
+                if reply.startswith(b"-LOADING"):
+                    deadline = time.monotonic() + _START_SECONDS  # a large file takes as long as it takes
+                elif self._process is None and _locked(lock):
                     self._process = self._launch(lock)
                 elif time.monotonic() > deadline or (self._process is not None and self._process.poll() is not None):
                     if self._process is not None:
                         self._process.kill()
+                        self._process.wait()
                     raise MissingPartError(
                         f"the embedded Valkey did not start in {self.folder}; its last words are in {self._log}. "
                         "Free the folder, or set redis_url to use a server of your own"

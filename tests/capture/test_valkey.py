@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from neuralstream.capture.buffer import open_buffer
+from neuralstream.capture import valkey as embedded
+from neuralstream.capture.buffer import Buffer, open_buffer
 from neuralstream.capture.valkey import EmbeddedValkey
 from neuralstream.types import Turn
 
@@ -64,7 +65,7 @@ def test_the_server_a_killed_process_left_is_adopted_with_its_data(settings):
     script = textwrap.dedent(f"""
         import time
         from datetime import datetime, UTC
-        from neuralstream.capture.buffer import open_buffer
+        from neuralstream.capture.buffer import Buffer, open_buffer
         from neuralstream.config import Settings
         from neuralstream.types import Turn
         buffer = open_buffer(Settings(home={str(settings.home)!r}), sole_owner=True)
@@ -83,6 +84,19 @@ def test_the_server_a_killed_process_left_is_adopted_with_its_data(settings):
     assert not buffer._server._answers()
 
 
+def test_a_server_that_still_reads_its_file_is_waited_for(settings, monkeypatch):
+    """However long that takes: commands are refused until then."""
+    first = EmbeddedValkey(settings)
+    loading, say = [b"-LOADING Valkey is loading the dataset in memory"] * 3, EmbeddedValkey._say
+    monkeypatch.setattr(EmbeddedValkey, "_say", lambda self, command: loading.pop() if loading else say(self, command))
+    monkeypatch.setattr(embedded, "_START_SECONDS", 0)
+    second = EmbeddedValkey(settings)
+    assert loading == []
+    assert server_pid(second) == server_pid(first)
+    first.close()
+    second.close()
+
+
 def test_what_was_captured_survives_the_server_being_killed(settings):
     """After kill -9 of the server itself every acknowledged turn is read back from its append-only file."""
     buffer = open_buffer(settings, sole_owner=True)
@@ -93,6 +107,22 @@ def test_what_was_captured_survives_the_server_being_killed(settings):
     assert len(again.pending("default")) == 20
     again.close()
     buffer.close()
+
+
+def test_a_buffer_that_cannot_be_opened_leaves_no_server(settings, monkeypatch):
+    """The server it had started is stopped again."""
+    monkeypatch.setattr(Buffer, "version", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        open_buffer(settings, sole_owner=True)
+    with redis.Redis(unix_socket_path=str(settings.home / "buffer" / "valkey.sock")) as client:
+        assert not _answers(client)
+
+
+def _answers(client):
+    try:
+        return client.ping()
+    except redis.ConnectionError:
+        return False
 
 
 def test_a_long_data_folder_path_works(tmp_path, settings):
