@@ -47,6 +47,8 @@ SOURCE = re.compile(r"\[\d+\](?!\()")
 FIGURE = re.compile(r"(?<![\w.@/,-])(?:\d+ of \d+|\d*\.\d{3}|\d{3,}(?:,\d{3})*)(?![\w.]\d|\w|%)")
 NUMBERS_OF_THE_CODE = {"commands.md", "configuration.md", "http.md", "metrics.md"}
 """Pages full of limits, statuses and years, which no report has."""
+OTHER_VARIABLES = ("test_", "config", "debug", "token")
+"""Of the environment, and no settings: `NEURALSTREAM_DEBUG` and its like."""
 BUDGETS = {"500", "1000", "1,000", "2000", "2,000"}
 
 
@@ -259,6 +261,21 @@ def test_settings_that_are_shown_load(page, tmp_path, monkeypatch):
         file = tmp_path / "shown.toml"
         file.write_text(block.replace('"…"', '"0123456789abcdef"'), encoding="utf-8")
         assert Settings.load(file)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_settings_that_are_named_exist(page):
+    """`retrieval.mode` in the text, `--set NAME=` and `NEURALSTREAM_NAME` are settings, or tables of them."""
+    settings = {fact.name for fact in setting_facts()}
+    tables = {name.rpartition(".")[0] for name in settings} - {""}
+    text = page.read_text(encoding="utf-8")
+    first = "|".join(sorted({table.partition(".")[0] for table in tables}))
+    named = {*re.findall(rf"`((?:{first})\.[a-z_.]+)(?=[` =:])", text), *re.findall(r"--set ([a-z_.]+)=", text)}
+    variables = {name.lower().replace("__", ".") for name in re.findall(r"\bNEURALSTREAM_([A-Z][A-Z_]*[A-Z])", text)}
+    named |= {name for name in variables if not name.startswith(OTHER_VARIABLES)}
+    known = settings | tables
+    wrong = [name for name in named if name not in known and name.partition(".weights.")[0] + ".weights" not in known]
+    assert [name for name in wrong if not name.startswith("serve.tokens.")] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NUMBERS_OF_THE_CODE], ids=_name)
