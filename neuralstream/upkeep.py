@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -53,13 +54,19 @@ class DiskLimit:
         if self._most is None:
             return
         if self._calls % self._EVERY == 0:
-            held = sum(map(_disk_bytes, self._folder.rglob("*"))) / 1e6
+            held = sum(map(_disk_bytes, _files(self._folder))) / 1e6
             if held > self._most:
                 raise StoreError(
                     f"{self._folder} holds {held:.0f} MB, more than max_disk_mb = {self._most}: raise it, "
                     "set retention, or make room with `neuralstream forget --before DATE`"
                 )
         self._calls += 1
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file below; what vanishes meanwhile, as when the store is rewritten, is passed over."""
+    for inside, _, names in os.walk(folder):
+        yield from (Path(inside) / name for name in names)
 
 
 def _disk_bytes(path: Path) -> int:

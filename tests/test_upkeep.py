@@ -1,9 +1,10 @@
 import json
+import shutil
 from datetime import UTC, datetime
 
 import pytest
 
-from neuralstream import InputError, NeuralStream, Settings, StoreMismatchError, Turn, upkeep
+from neuralstream import InputError, NeuralStream, Settings, StoreError, StoreMismatchError, Turn, upkeep
 from neuralstream.testing import FakeClock, FakeEmbedder
 
 FACTS = [
@@ -162,3 +163,22 @@ def test_whatever_an_earlier_version_wrote_becomes_a_gem(payload):
     gem = upkeep._earlier_gem(payload)
     assert gem.content
     assert 0 <= gem.importance <= 1
+
+
+def test_a_folder_that_vanishes_while_disk_space_is_counted_is_passed_over(settings, monkeypatch):
+    """The store is rewritten in the middle of a look; what is left counts."""
+    old, kept = settings.home / "old", settings.home / "kept"
+    for file in (settings.home / "first", old / "points", kept / "points"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * 2_000_000)
+    count, counted = upkeep._disk_bytes, []
+
+    def vanishing(path):
+        shutil.rmtree(old, ignore_errors=True)
+        counted.append(path.name)
+        return count(path)
+
+    monkeypatch.setattr(upkeep, "_disk_bytes", vanishing)
+    with pytest.raises(StoreError, match="holds 4 MB"):
+        upkeep.DiskLimit(settings.model_copy(update={"max_disk_mb": 3})).check()
+    assert counted == ["first", "points"]
