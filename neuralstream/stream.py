@@ -82,7 +82,11 @@ class NeuralStream(ReadableMemory):
         self._mine: set[SessionKey] = set()
         self._retention = Retention(self.parts)
         self._closed = False
-        finish_forgetting(self.parts)
+        try:
+            finish_forgetting(self.parts)
+        except BaseException:
+            self.parts.close()
+            raise
         if self.settings.worker == "thread":
             self.parts.worker.start()
 

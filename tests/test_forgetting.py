@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from neuralstream import InputError, NeuralStream, NotFoundError, Turn
+from neuralstream import InputError, NeuralStream, NotFoundError, Turn, forgetting
 from neuralstream.embed.cache import CachedEmbedder
 from neuralstream.llm.cassette import Cassette, Recording
 from neuralstream.testing import FakeClock, FakeEmbedder
@@ -179,6 +179,20 @@ def test_what_was_captured_since_is_not_forgotten_at_the_next_start(memory, sett
         assert not again.capture(Turn.exchange("since", "yes", session_id="s1", user_id="ada", turn_id="later"))
         assert again.capture(Turn.exchange("again", "yes", session_id="s1", user_id="ada", turn_id="ada-s1-0"))
     assert on_disk(memory) == []
+
+
+def test_a_memory_that_is_interrupted_while_it_finishes_to_forget_lets_go_of_its_parts(settings, monkeypatch):
+    """The same process may open it again."""
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forgetting, "finish_forgetting", interrupted)
+    with pytest.raises(KeyboardInterrupt) as held:  # which keeps alive what is not let go of
+        NeuralStream(settings, embedder=FakeEmbedder())
+    monkeypatch.undo()
+    NeuralStream(settings, embedder=FakeEmbedder()).close()
+    del held
 
 
 def test_forgetting_that_was_told_again_leaves_nothing_to_finish(memory, settings, monkeypatch):
