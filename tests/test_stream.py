@@ -3,6 +3,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import SecretStr
 
 from neuralstream import AsyncNeuralStream, NeuralStream, NotFoundError, Settings, Turn, Usage
 from neuralstream.errors import InputError, StoreError, StoreMismatchError
@@ -90,6 +91,24 @@ def test_the_tail_is_distilled_at_close_and_found_by_the_next_start(settings, cl
         assert memory.status().undistilled == 0
         assert memory.gems()
         assert memory.search("redis port", lane="turns")
+
+
+def test_a_data_folder_opens_in_another_place_on_another_machine(settings, clock, tmp_path, monkeypatch):
+    """As a volume does in the next container, whose name is another."""
+    with NeuralStream(settings, clock=clock, embedder=FakeEmbedder()) as memory:
+        say(memory, clock, FACTS[0])
+    elsewhere = settings.home.rename(tmp_path / "elsewhere")
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    moved = settings.model_copy(update={"home": elsewhere})
+    with NeuralStream(moved, clock=clock, embedder=FakeEmbedder()) as memory:
+        assert memory.search("redis port", lane="turns")
+
+
+def test_an_embedded_buffer_does_not_feed_another_store(settings, clock):
+    """Its turns would be in the one or the other."""
+    NeuralStream(settings, clock=clock, embedder=FakeEmbedder()).close()
+    with pytest.raises(InputError, match=r"feeds the store embedded beside it, not :memory:"):
+        NeuralStream(settings.model_copy(update={"qdrant_url": SecretStr(":memory:")}), embedder=FakeEmbedder())
 
 
 def test_a_turn_is_found_before_it_is_indexed_and_before_it_is_distilled(tmp_path, clock):

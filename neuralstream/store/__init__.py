@@ -40,7 +40,13 @@ def open_store(settings: Settings, fingerprint: Fingerprint, *, check: bool = Tr
 
 
 def store_address(settings: Settings) -> str:
-    """Where the store is, without secrets: the same text for everybody who uses it."""
+    """Where the store is, without secrets: the same text for everybody who uses it.
+
+    An embedded store beside an embedded buffer moves with it, to other folders and machines: each new container has
+    another name.
+    """
+    if settings.qdrant_url is None and settings.redis_url is None:
+        return "embedded beside it"
     if settings.qdrant_url is None:
         return f"{socket.gethostname()}:{(settings.home / _FOLDER).resolve()}"
     return f"{settings.qdrant_url.get_secret_value().rpartition('@')[2]} {settings.collection}"
