@@ -10,7 +10,7 @@ import pytest
 from acceptance.__main__ import ROOMS
 from acceptance.line import Check, Line, Shown, Verdict, checked, not_shown
 from acceptance.report import Kept
-from acceptance.site import ROOT, Site, Suite
+from acceptance.site import ROOT, Ran, Site, Suite
 
 LINES = [line for room in ROOMS.values() for line in room]
 
@@ -62,6 +62,27 @@ def test_tests_are_counted_with_what_they_recorded_and_why_they_skip(tmp_path):
     tested = Site(tmp_path / "scratch", tmp_path).tests(str(tmp_path / "test_it.py"), "-p", "no:cacheprovider")
     assert (tested.passed, tested.failed, tested.figures) == (1, ["test_bad"], ["7 ms"])
     assert "no server" in tested.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "shown"),
+    [
+        (0, "| passed | a | 1 |\n| passed | b | 2 |\n\nThe end.", Shown(Verdict.HOLDS, "of 2 checks 2 passed")),
+        (
+            0,
+            "| passed | a | |\n| not judged | b | |",
+            Shown(Verdict.SHORT, "**of 2 checks 1 passed, 1 not judged**"),
+        ),
+        (1, "| passed | a | 1 |\n| **FAILED** | b | 2 |", Shown(Verdict.SHORT, "**of 2 checks 1 passed, 1 failed**")),
+        (1, "Traceback\nRuntimeError: it ended", Shown(Verdict.SHORT, "**RuntimeError: it ended**")),
+    ],
+)
+def test_a_soak_holds_where_every_check_was_judged_and_passed(tmp_path, monkeypatch, code, told, shown):
+    """Of memory that could not be judged nobody knows whether it is flat."""
+    site = Site(tmp_path / "scratch", tmp_path)
+    monkeypatch.setattr(site, "run", lambda *_: Ran(code, told, 1.0))
+    soak = next(line for line in LINES if line.name == "soak")
+    assert soak.show(site) == shown
 
 
 def test_evaluations_at_once_do_not_share_a_folder(tmp_path, monkeypatch):
