@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import SecretStr
+
 from neuralstream.config import Settings
 from neuralstream.workbench.metrics import BUDGETS, HEADLINE
 from neuralstream.workbench.runs import write_text
@@ -37,6 +39,9 @@ __all__ = [
 
 _COLUMNS = ("P@5", "ceiling_P@5", "R@5", "R@10", "nDCG@10", "MRR", "evidence@500", "evidence@1000", "evidence@2000")
 _TITLES = {"ceiling_P@5": "of at most"}
+_SECRET = str(SecretStr("any"))
+"""What is recorded of a key, or an address that may hold one."""
+
 _GEM_FACTS: Mapping[str, str] = {
     "gems_per_100_turns": "gems per 100 turns",
     "source_turns_per_gem": "source turns per gem",
@@ -233,7 +238,10 @@ def _command(run: Run) -> str:
 
 
 def set_options(settings: Mapping[str, Any]) -> list[str]:
-    """`name=value` for every recorded setting that is not the default; folders of this machine left out."""
+    """`name=value` for every recorded setting that is not the default.
+
+    Left out are folders of this machine, and what is secret: it was not recorded, and whoever runs has it.
+    """
     defaults = Settings().model_dump(mode="json")
     found = []
     for name, value in settings.items():
@@ -242,7 +250,7 @@ def set_options(settings: Mapping[str, Any]) -> list[str]:
         else:
             pairs = [(name, value, defaults[name])]
         for dotted, one, default in pairs:
-            if one not in (default, None) and dotted not in {"home", "cache_dir"}:
+            if one not in (default, None) and dotted not in {"home", "cache_dir"} and _SECRET not in str(one):
                 found.append(f"{dotted}={one if isinstance(one, str | int | float) else json.dumps(one)}")
     return found
 

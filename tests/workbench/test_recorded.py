@@ -67,7 +67,7 @@ def test_empty_cassette_is_refused(tmp_path):
 
 
 def test_how_to_record_keeps_the_embedder(tmp_path):
-    """A server is named for the model alone, unless the settings name one; a prompt that is not there is refused."""
+    """A server is named for the model alone, unless the settings have one; a prompt that is not there is refused."""
     llm = {"mode": "replay", "cassette": tmp_path / "answers.jsonl"}
     told = recorded.how_to_record("set@dev", "hybrid", Settings(llm=llm))
     assert "lacks answers of qwen3 to prompt curator@1" in told
@@ -77,6 +77,7 @@ def test_how_to_record_keeps_the_embedder(tmp_path):
     assert "--set embedding=sentence-transformers:all-MiniLM-L6-v2" in told
     served = recorded.how_to_record("set@dev", "hybrid", Settings(llm=llm, ollama_url="http://h:1"))
     assert "--set embedding=" not in served
+    assert "ollama_url" not in served  # whoever replays has it among the settings; it may hold a password
     with pytest.raises(SettingsError, match="there is no prompt 'curatr'"):
         recorded.how_to_record("set", "hybrid", Settings(llm=llm, extract={"prompt": "curatr"}))
 
