@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -82,11 +83,10 @@ class NeuralStream(ReadableMemory):
         self._mine: set[SessionKey] = set()
         self._retention = Retention(self.parts)
         self._closed = False
-        try:
+        with ExitStack() as on_error:
+            on_error.callback(self.parts.close)
             finish_forgetting(self.parts)
-        except BaseException:
-            self.parts.close()
-            raise
+            on_error.pop_all()
         if self.settings.worker == "thread":
             self.parts.worker.start()
 
