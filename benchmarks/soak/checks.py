@@ -2,7 +2,8 @@
 
 Memory is *flat* where, in a phase in which as much is stored at the end as at the beginning, after a first third that
 warms up, the slope of the process's own memory (`RssAnon`) over the requests it answered is below `FLAT_KB` kB for
-each. Own memory, because mapped files are the store's data, which the system takes back when it needs the room. The
+each. Asking only begins after everything was found once, since what is remembered of turns is bounded by what is
+stored. Own memory, because mapped files are the store's data, which the system takes back when it needs the room. The
 slope is Theil's and Sen's, the median of the slopes between all pairs of samples, which single steps move little.
 Where its 95 % interval holds `FLAT_KB`, nothing is concluded: too few requests were answered.
 Open files and threads are flat where their median in the last third is at most `FLAT_FILES` above that of the middle

@@ -41,6 +41,9 @@ _POLL_SECONDS = 0.05
 _PAUSE = 0.01
 """Seconds that an actor waits between two steps."""
 
+_MOST = 1000
+"""Hits, the most that one question may ask for."""
+
 _FORGOTTEN_ASKED = 10
 """Forgotten sessions of each user, the last ones, that are looked for at the end."""
 
@@ -124,6 +127,8 @@ class Soak:
         share = self.seconds * (1 - _SHORT_LIVES)
         with self._listening(life):
             for phase, part in _LONG_LIFE:
+                if phase == "search":
+                    self._find_everything()
                 before = self._at_rest(life)
                 began = len(life.samples)
                 self._host.phase = phase
@@ -241,6 +246,14 @@ class Soak:
         with self._host.paused():
             stored = {kind: int(samples[f'neuralstream_stored{{kind="{kind}"}}']) for kind in ("turns", "gems")}
             return stored | {"keys in the buffer": self.service.buffered().keys}
+
+    def _find_everything(self) -> None:
+        """Have all that is stored found once: what a service remembers of that is bounded by it, and no leak."""
+        with self._host.paused():
+            for user, ledger in self._host.ledgers.items():
+                for lane in ("turns", "gems"):
+                    body = {"query": ledger.said[-1], "mode": "semantic", "lane": lane, "k": _MOST}
+                    self._connections[user].ask("POST", "/v1/search", body)
 
     def _end_sessions(self, user: str) -> None:
         for session in self._host.ledgers[user].sessions:
