@@ -2,6 +2,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
@@ -428,6 +429,13 @@ def test_a_slip_of_the_caller_is_named(memory, call, says):
     """A wrong word or number is refused by name, and says what would do."""
     with pytest.raises(InputError, match=says):
         call(memory)
+
+
+def test_a_whole_number_of_numpy_counts_hits(memory, clock):
+    """As a loop over an array has it."""
+    for fact in FACTS[:3]:
+        say(memory, clock, fact)
+    assert len(memory.recent(np.int64(2))) == len(memory.search("the", k=np.int64(2), mode="substring")) == 2
 
 
 def test_a_path_is_not_taken_for_settings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 
 from neuralstream.errors import InputError
@@ -57,7 +58,7 @@ class Query:
             if value not in allowed:
                 raise InputError(f"{name} {value!r} is unknown; use one of {', '.join(allowed)}")
         checked_tags(self.tags)
-        if not isinstance(self.k, int) or self.k < 1:
+        if not isinstance(self.k, Integral) or self.k < 1:
             raise InputError(f"k is the number of hits, whole and at least 1, got {self.k!r}")
 
 
