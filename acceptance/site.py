@@ -151,10 +151,11 @@ class Site:
             for name, value in os.environ.items()
             if not name.startswith("NEURALSTREAM_") or name.startswith("NEURALSTREAM_TEST_") or name in kept
         }
-        home = str(self.scratch / "home")
-        return (
-            clean | {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "COLUMNS": "200", "NEURALSTREAM_HOME": home} | dict(more)
-        )
+        ours = {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "COLUMNS": "200"}
+        ours["NEURALSTREAM_HOME"] = str(self.scratch / "home")
+        if self.data.is_dir():
+            ours["NEURALSTREAM_TEST_DATA"] = str(self.data)
+        return clean | ours | dict(more)
 
 
 def by_tests(name: str, says: str, *selection: str, alone: bool = False) -> Line:
