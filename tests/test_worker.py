@@ -1,3 +1,4 @@
+import threading
 from datetime import timedelta
 
 from neuralstream import NeuralStream, Turn, worker
@@ -9,10 +10,11 @@ class SlowEmbedder(FakeEmbedder):
 
     def __init__(self):
         super().__init__()
-        self.go_on, self.asked = None, []
+        self.go_on, self.began, self.asked = None, threading.Event(), []
 
     def embed_chunks(self, texts):
         self.asked += texts
+        self.began.set()
         assert self.go_on.wait(30)
         return super().embed_chunks(texts)
 
@@ -27,8 +29,8 @@ def test_closing_waits_for_the_turns_in_hand_and_no_others(settings, monkeypatch
     text = "The server listens on port 6381. " * 3
     turns = [Turn.exchange(f"{number} {text}", "Noted.", session_id="s1") for number in range(4)]
     assert memory.capture_all(turns) == 4
+    assert embedder.began.wait(30)
     memory.close()
-    assert embedder.asked
     assert all(f"0 {text}".strip() in asked for asked in embedder.asked)
     with NeuralStream(settings, embedder=FakeEmbedder()) as again:
         assert again.status().unindexed == 3
