@@ -5,7 +5,7 @@ BIN := .venv/bin
 DATASET ?= workdays@dev
 OUT ?= reports/runs/demo
 LOGS ?= datasets/workdays
-TESTS ?= # more of pytest's options: make test TESTS="-n 2 --randomly-seed=1"
+TESTS ?= -n auto # pytest's options: make test TESTS="-n 0 --randomly-seed=1"
 
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
@@ -20,7 +20,7 @@ test: lint  ## lint, types, import contracts and the fast tests
 	$(BIN)/python -m pytest $(TESTS)
 
 test-all: lint  ## the slow tests too
-	$(BIN)/python -m pytest -m "" $(TESTS)
+	$(BIN)/python -m pytest -m ""
 
 lint: .venv/dev.done
 	$(BIN)/ruff check .

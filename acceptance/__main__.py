@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for done in as_completed(others):
                 kept.take(others[done], *done.result())
     (ROOT / "reports" / "acceptance.md").write_text(kept.page(ROOMS), encoding="utf-8")
-    return int(any(seen is None or seen.verdict == Verdict.SHORT for seen in map(kept.seen, lines)))
+    return int(any(seen is None or seen.verdict == Verdict.SHORT for seen in map(kept.seen, wanted)))
 
 
 def _shown(line: Line, site: Site) -> tuple[Shown, float]:

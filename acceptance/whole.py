@@ -75,7 +75,7 @@ LINES = (
     Line(
         "any-order",
         "The tests pass in random order, three seeds, on two processes",
-        "make test TESTS='--randomly-seed=1 -n 2'",
+        "make test TESTS='-n 2 --randomly-seed=1'",
         _any_order,
         alone=True,
     ),

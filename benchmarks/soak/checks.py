@@ -2,12 +2,13 @@
 
 Memory is *flat* where, in a phase in which as much is stored at the end as at the beginning, after a first third that
 warms up, the slope of the process's own memory (`RssAnon`) over the requests it answered is below `FLAT_KB` kB for
-each. Asking only begins after everything was found once, since what is remembered of turns is bounded by what is
-stored. Own memory, because mapped files are the store's data, which the system takes back when it needs the room. The
-slope is Theil's and Sen's, the median of the slopes between all pairs of samples, which single steps move little.
-Where its 95 % interval holds `FLAT_KB`, nothing is concluded: too few requests were answered.
-Open files and threads are flat where their median in the last third is at most `FLAT_FILES` above that of the middle
-third.
+each. Of every `_WINDOW_SECONDS` the sample with the least memory counts: freed memory is given back every 15 s, and
+what has not been given back yet is no leak. Asking only begins after everything was found once, since what is
+remembered of turns is bounded by what is stored. Own memory, because mapped files are the store's data, which the
+system takes back when it needs the room. The slope is Theil's and Sen's, the median of the slopes between all pairs of
+samples, which single steps move little. Where its 95 % interval holds `FLAT_KB`, nothing is concluded: too few
+requests were answered. Open files and threads are flat where their median in the last third is at most `FLAT_FILES`
+above that of the middle third.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ FLAT_KB = 1.0
 
 FLAT_FILES = 3
 
+_WINDOW_SECONDS = 16.0
+_FEWEST_WINDOWS = 5
 _FEWEST_SAMPLES = 40
 """After warming up; of fewer, nothing is concluded."""
 
@@ -180,10 +183,14 @@ def as_metrics(text: str) -> dict[str, float]:
 def slope_of(samples: Sequence[Sample], *, valkey: bool = False) -> Slope | None:
     """How own memory grew with the requests answered, the first third left out; None of too few samples."""
     kept = samples[len(samples) // 3 :]
-    answers = [sample.answers for sample in kept]
-    if len(kept) < _FEWEST_SAMPLES or answers[0] == answers[-1]:
+    windows: dict[int, tuple[int, int]] = {}
+    for sample in kept:
+        window = int((sample.seconds - kept[0].seconds) / _WINDOW_SECONDS)
+        own = (sample.valkey if valkey else sample.service).anonymous
+        windows[window] = min(windows.get(window, (own, sample.answers)), (own, sample.answers))
+    memory, answers = zip(*windows.values(), strict=True) if windows else ((), ())
+    if len(windows) < _FEWEST_WINDOWS or answers[0] == answers[-1]:
         return None
-    memory = [(sample.valkey if valkey else sample.service).anonymous for sample in kept]
     if len(set(memory)) == 1:  # the interval's formula has no answer then
         return Slope(0.0, 0.0, 0.0)
     slope, _, low, high = theilslopes(memory, answers)

@@ -28,10 +28,10 @@ __all__ = ["Planned", "Soak", "plan"]
 
 USERS = ("ada", "ben", "cleo", "dora")
 
-_SHORT_LIVES = 0.4
+_SHORT_LIVES = 0.3
 """Share of the time; the rest is the long life's, which talks, searches, and replaces."""
 
-_LONG_LIFE: tuple[tuple[Phase, float], ...] = (("talk", 0.2), ("search", 0.4), ("replace", 0.4))
+_LONG_LIFE: tuple[tuple[Phase, float], ...] = (("talk", 0.1), ("search", 0.4), ("replace", 0.5))
 _LIFE_SECONDS = 24.0
 _ENDINGS: tuple[Ending, ...] = ("SIGKILL", "SIGTERM", "SIGKILL, Valkey's too", "SIGKILL while it starts")
 _SAMPLE_SECONDS = 0.5

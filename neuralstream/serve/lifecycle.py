@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-_GIVE_BACK_SECONDS = 60.0
+_GIVE_BACK_SECONDS = 15.0
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

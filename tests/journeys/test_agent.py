@@ -88,7 +88,9 @@ async def asked_over_mcp(server):
 def test_one_memory_by_the_core_http_mcp_and_watch(ran, tmp_path):
     """What one way keeps every other way finds; a second owner is told how to share; nothing is left undone."""
     # The core: the README's ten lines, as they stand.
-    (lines,) = re.findall(r"^### You have an agent\n+```python\n(.+?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (lines,) = re.findall(
+        r"^### You have an agent\n+```python\n(.+?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     ten = ran(sys.executable, "-c", lines)
     assert ten.returncode == 0, ten.stderr
     assert "Move redis to 6381" in ten.stdout
