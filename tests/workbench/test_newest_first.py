@@ -62,7 +62,7 @@ def replaced(hit):
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "newest_first"), [("dev", 23), ("test", 16)])
 def test_the_newest_version_is_preferred(tmp_path, record_property, split, newest_first):
-    """Nothing that was replaced comes back, alone or in a context; the newest ranks first as often as is said."""
+    """Nothing that was replaced comes back; the newest ranks first in 23 of 37 on dev, 16 of 37 on test."""
     outdated = {one.split()[0]: one.split()[1:] for one in " ".join(OUTDATED.split()).split(", ")}
     asked = newest = held = 0
     settings = Settings(home=tmp_path, worker="inline")
