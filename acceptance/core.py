@@ -157,7 +157,7 @@ def _on_redis(site: Site) -> Shown:
     else:
         with redis_server(site.scratch / "redis") as url:
             ran = site.run(*suite, environment={"NEURALSTREAM_TEST_REDIS_URL": url})
-    return checked(Check(came_to(ran.last), ran.code == 0))
+    return checked(Check(came_to(ran), ran.code == 0))
 
 
 def _on_qdrant(site: Site) -> Shown:

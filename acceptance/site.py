@@ -133,7 +133,9 @@ class Site:
             return Suite(0, [f"pytest ended with {ran.code}: {ran.last}"], [], ran.seconds, [])
         cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest wrote it
         failed = [
-            case.attrib["name"] for case in cases if case.find("failure") is not None or case.find("error") is not None
+            f"{case.attrib['name']} ({found.attrib.get('message', '')[:200]})"
+            for case in cases
+            for found in (*case.findall("failure"), *case.findall("error"))
         ]
         skipped = [found.attrib.get("message", "") for case in cases if (found := case.find("skipped")) is not None]
         figures = [
@@ -164,9 +166,11 @@ def by_tests(name: str, says: str, *selection: str, alone: bool = False) -> Line
     return Line(name, says, command, lambda site: site.tests(*selection).shown(), alone)
 
 
-def came_to(last: str) -> str:
-    """What pytest's last line says, without its decoration."""
-    return ", ".join(re.findall(r"\d+ (?:passed|failed|skipped|errors?)", last)) or last
+def came_to(ran: Ran) -> str:
+    """What pytest counted, and which tests failed."""
+    counted = re.findall(r"^=*\s*(\d+ (?:passed|failed).*? in [\d.]+s)", ran.text, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", ran.text, re.MULTILINE)
+    return "; ".join([*counted[-1:], *failed[:5]]) or ran.last
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def _fresh_clone(site: Site) -> Shown:
         Check("prints its table and names the report" if shown else "prints no table", shown),
         Check(f"more packages {more_packages.seconds:.0f} s", more_packages.code == 0),
         Check(
-            f"tests {tests.seconds:.0f} s with lint and types: {came_to(tests.last)}",
+            f"tests {tests.seconds:.0f} s with lint and types: {came_to(tests)}",
             tests.code == 0 and tests.seconds < _TEST_SECONDS,
         ),
     )
@@ -51,7 +51,7 @@ def _fresh_clone(site: Site) -> Shown:
 
 def _any_order(site: Site) -> Shown:
     runs = {seed: site.run("python", "-m", "pytest", "-q", "-n", "2", f"--randomly-seed={seed}") for seed in _SEEDS}
-    return checked(*(Check(f"seed {seed}: {came_to(ran.last)}", ran.code == 0) for seed, ran in runs.items()))
+    return checked(*(Check(f"seed {seed}: {came_to(ran)}", ran.code == 0) for seed, ran in runs.items()))
 
 
 def _soak(site: Site) -> Shown:

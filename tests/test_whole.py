@@ -432,10 +432,11 @@ def test_every_acknowledged_turn_is_kept_in_order_once(whole):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_every_acknowledged_turn_is_kept_in_order_once_in_many_lives(whole):
     """Other lives each time; what failed is printed as the steps that led there, and a line that repeats them."""
     many = hypothesis_settings(
-        max_examples=100, stateful_step_count=30, derandomize=False, deadline=None, print_blob=True,
+        max_examples=60, stateful_step_count=30, derandomize=False, deadline=None, print_blob=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     run_state_machine_as_test(whole, settings=many)

@@ -60,7 +60,7 @@ def test_tests_are_counted_with_what_they_recorded_and_why_they_skip(tmp_path):
         encoding="utf-8",
     )
     tested = Site(tmp_path / "scratch", tmp_path).tests(str(tmp_path / "test_it.py"), "-p", "no:cacheprovider")
-    assert (tested.passed, tested.failed, tested.figures) == (1, ["test_bad"], ["7 ms"])
+    assert (tested.passed, tested.failed, tested.figures) == (1, ["test_bad (assert False)"], ["7 ms"])
     assert "no server" in tested.reasons[0]
 
 
