@@ -135,7 +135,7 @@ def _day(match: re.Match[str], today: date) -> Found | None:
     name = match["month"].casefold()
     if not (match["ordinal"] or _in_year(match, today)) and not _written_as_month(match, name):
         return None
-    first, last = int(match["day"]), int(match["last_day"] or match["day"])
+    first, last = sorted((int(match["day"]), int(match["last_day"] or match["day"])))
     number = MONTHS[name]
     return _year_or_latest(match, today, lambda of: Span(date(of, number, first), date(of, number, last)))
 

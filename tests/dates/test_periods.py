@@ -218,6 +218,13 @@ _WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.parametrize("text", ["5 and 3 March", "March 5 to 3", "from 5 to 3 March"])
+def test_two_days_the_wrong_way_round_are_the_days_between(text):
+    """A period is never one that ends before it begins."""
+    [period] = find_periods(text, date(2022, 6, 1))
+    assert (period.start, period.end) == (date(2022, 3, 3), date(2022, 3, 5))
+
+
 @given(st.one_of(st.text(), st.lists(_WORDS).map(" ".join)), st.dates())
 def test_any_text_is_read(text, today):
     """Whatever is asked, whenever, gives periods that are in order and stand in the text."""
