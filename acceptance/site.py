@@ -128,7 +128,9 @@ class Site:
 
     def _tests(self, selection: Sequence[str]) -> Suite:
         report = self.scratch / f"tests-{next(self._numbers)}.xml"
-        ran = self.run("python", "-m", "pytest", "-q", "-m", "", f"--junitxml={report}", *selection)
+        ran = self.run(
+            "python", "-m", "pytest", "-q", "-m", "", "-o", "junit_family=xunit1", f"--junitxml={report}", *selection
+        )
         if not report.is_file():
             return Suite(0, [f"pytest ended with {ran.code}: {ran.last}"], [], ran.seconds, [])
         cases = list(ET.parse(report).getroot().iter("testcase"))  # noqa: S314 - pytest wrote it
