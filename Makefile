@@ -5,7 +5,7 @@ BIN := .venv/bin
 DATASET ?= workdays@dev
 OUT ?= reports/runs/demo
 LOGS ?= datasets/workdays
-TESTS ?= -n auto # pytest's options: make test TESTS="-n 0 --randomly-seed=1"
+TESTS ?= -n auto --randomly-seed=1 # pytest's options; another order: make test TESTS="-n 2 --randomly-seed=2"
 
 export HF_HUB_OFFLINE := 1
 export PYTHONDONTWRITEBYTECODE := 1
