@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.subjects import FUSION, HYBRID, PLAIN, Fill, Latency
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Row", "machine", "report"]
+__all__ = ["Row", "report", "surroundings"]
 
 _COLUMNS = ("turns", "who", "turns/s in", "opens in s", "p50 ms", "p99 ms", "memory MB", "disk MB")
 _PACKAGES = ("qdrant-edge-py", "qdrant-client", "bm25s", "rank-bm25", "numpy")
@@ -65,7 +65,6 @@ def report(rows: list[Row], questions: int) -> str:
         for small, large in pairwise(sizes)
         if (subject, large) in p50
     ]
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return "\n".join(
         [
             "# Speed, memory and disk",
@@ -78,7 +77,7 @@ def report(rows: list[Row], questions: int) -> str:
             "100,000 turns, the second shard of whole vectors included.",
             "BM25 libraries rank by words alone and are built anew for every new turn.",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Python {platform.python_version()}, {packages}.",
+            surroundings(_PACKAGES),
             "",
             _row(*_COLUMNS),
             _row(*("---" for _ in _COLUMNS)),
@@ -110,10 +109,14 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def machine() -> str:
-    """Cores, memory and load of this machine, in a line."""
+def surroundings(packages: Sequence[str]) -> str:
+    """The day, cores, memory and load of this machine, and versions, in a line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     name = models[0].partition(":")[2].strip() if models else platform.machine()
     load = " ".join(f"{average:.1f}" for average in os.getloadavg())
-    return f"{os.cpu_count()} cores ({name}), {memory:.0f} GiB, {platform.system()}, load at the end {load}"
+    versions = ", ".join(f"{one} {version(one)}" for one in packages)
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({name}), {memory:.0f} GiB, {platform.system()}, "
+        f"load at the end {load}. Python {platform.python_version()}, {versions}."
+    )

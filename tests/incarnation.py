@@ -16,7 +16,6 @@ import pkgutil
 import signal
 import socket
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from neuralstream.store.edge import EdgeStore
 from neuralstream.store.folder import StoreFolder
 from neuralstream.store.schema import GEMS, TURNS
 from neuralstream.testing import FakeClock, FakeEmbedder, ScriptedExtractor
-from neuralstream.types import Gem, Source
+from neuralstream.types import Gem
 
 POINTS = {
     redis.Redis: ("execute_command",),
@@ -92,7 +91,7 @@ class Incarnation:
         """Open the memory."""
         self._clock.set(now)
         settings = Settings(home=Path(home), cache_dir=Path(home) / "cache", worker=worker, batch_size=batch_size)
-        chosen = ScriptedExtractor(improvise) if extractor == "improvising" else None
+        chosen = ScriptedExtractor() if extractor == "improvising" else None
         self._memory = NeuralStream(settings, clock=self._clock, embedder=FakeEmbedder(), extractor=chosen)
 
     def close(self) -> None:
@@ -152,24 +151,6 @@ class Incarnation:
             "gems": [point.payload["data"] for point in _points(store, GEMS)],
             "status": memory.status()._asdict(),
         }
-
-
-def improvise(batch: Batch) -> list[Gem]:
-    """One gem of all turns, which says something else each time, and nothing that was ever said before."""
-    first, last = batch.turns[0], batch.turns[-1]
-    cited = tuple(turn.turn_id for turn in batch.turns)
-    content = f"{uuid.uuid4().hex} {uuid.uuid4().hex}"
-    return [
-        Gem(
-            gem_id=Gem.make_id(first.user_id, first.session_id, cited, content),
-            content=content,
-            source=Source(first.session_id, first.at().date().isoformat(), f"{first.index}-{last.index}"),
-            source_turns=cited,
-            created_at=last.at(),
-            user_id=first.user_id,
-            model="improvised",
-        )
-    ]
 
 
 def live(connection: socket.socket, fate: Fate) -> None:

@@ -32,6 +32,6 @@ def test_freed_memory_goes_back_to_the_system():
 
 
 def test_without_glibc_nothing_happens(monkeypatch):
-    """As on macOS."""
+    """As on macOS: it is no error."""
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     give_back()

